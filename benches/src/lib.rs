@@ -22,6 +22,7 @@ pub mod ceilings;
 pub mod child;
 pub mod contest;
 pub mod device_costs;
+pub mod devices;
 pub mod luge_peer;
 pub mod machine;
 pub mod peers;

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use luge_benches::arguments::ReportArguments;
-use luge_benches::{bits, campaign, device_costs, peers, symbolic};
+use luge_benches::{bits, campaign, device_costs, devices, peers, symbolic};
 
 /// Measures Luge.
 #[derive(Debug, Parser)]
@@ -20,6 +20,8 @@ enum Command {
     Peers(Box<peers::Arguments>),
     /// The symbolic phase on a GPU, every mode and budget, beside the CPU path.
     Symbolic(Box<symbolic::Arguments>),
+    /// What a group of devices shares, on one and on several.
+    Devices(devices::Arguments),
     /// The table of device costs, measured on a GPU.
     DeviceCosts(device_costs::Arguments),
     /// Hostile systems, and each statement of the solver against exact measures.
@@ -34,6 +36,7 @@ fn main() -> anyhow::Result<ExitCode> {
     match Program::parse().command {
         Command::Peers(arguments) => arguments.run(),
         Command::Symbolic(arguments) => arguments.run(),
+        Command::Devices(arguments) => arguments.run(),
         Command::DeviceCosts(arguments) => arguments.run(),
         Command::Campaign(arguments) => arguments.run(),
         Command::Report(arguments) => arguments.run(),

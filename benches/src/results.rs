@@ -72,6 +72,8 @@ pub const WRONG_SINGLE: f64 = 1e-3;
 pub enum Benchmark {
     /// The symbolic phase on a device.
     Symbolic,
+    /// What a group of devices shares, on one and on several.
+    Devices,
     /// Luge beside its peers, from the matrix to refined solutions.
     #[serde(alias = "cpu", alias = "numeric", alias = "end-to-end")]
     Peers,
@@ -82,6 +84,7 @@ impl Benchmark {
     pub fn title(self) -> &'static str {
         match self {
             Self::Symbolic => "The symbolic phase on a device",
+            Self::Devices => "Groups of devices",
             Self::Peers => "Luge and its peers",
         }
     }

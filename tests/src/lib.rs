@@ -43,6 +43,28 @@ pub fn devices() -> Vec<Device> {
     }
 }
 
+/// As many devices of one host as asked for: simulators, or GPUs, of which those that there are may be opened several times.
+///
+/// # Panics
+///
+/// As [`devices`].
+pub fn group(count: usize) -> Vec<Device> {
+    let backend = backend();
+    log_test(backend);
+    let open = |number: usize| match backend {
+        Backend::Simulator => {
+            Device::simulator(SimulatorOptions::with_seed(SEEDS[number % SEEDS.len()]))
+        }
+        Backend::Cuda => {
+            let opened = Device::cuda_count().and_then(|count| Device::cuda(number % count));
+            opened.unwrap_or_else(|error| {
+                panic!("the GPU that LUGE_TEST_BACKEND=cuda asks for: {error}")
+            })
+        }
+    };
+    (0..count).map(open).collect()
+}
+
 /// The backend that [`devices`] answers devices of.
 ///
 /// # Panics

@@ -238,7 +238,7 @@ fn means(results: &Results, counted: &Counted) -> String {
     for ours in all.iter().filter(|series| series.solver == LUGE) {
         let comparable = |theirs: &&Series| {
             *theirs != ours
-                && (theirs.solver != LUGE || results.benchmark == Benchmark::Symbolic && is_first)
+                && (theirs.solver != LUGE || results.benchmark != Benchmark::Peers && is_first)
                 && theirs.precision == ours.precision.of_peer()
                 && theirs.structure == ours.structure
         };

@@ -74,6 +74,23 @@ pub struct PoolStatistics {
     pub host_bytes: u64,
 }
 
+impl PoolStatistics {
+    /// Adds what the pool of another device did beside this one. What is the most of one device stays that; the host's memory is that of all.
+    pub fn add(&mut self, other: &Self) {
+        self.batches += other.batches;
+        self.iterations += other.iterations;
+        self.max_sources = self.max_sources.max(other.max_sources);
+        self.peak_entries = self.peak_entries.max(other.peak_entries);
+        self.spilled_entries += other.spilled_entries;
+        self.spilled_bytes += other.spilled_bytes;
+        self.rescans += other.rescans;
+        self.cleared_bytes += other.cleared_bytes;
+        self.arena_bytes = self.arena_bytes.max(other.arena_bytes);
+        self.peak_bytes = self.peak_bytes.max(other.peak_bytes);
+        self.host_bytes += other.host_bytes;
+    }
+}
+
 /// What the traversal of a batch found out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Measured {

@@ -6,8 +6,8 @@ use luge_gpu_kernels::{scan, sort, transpose};
 use luge_reference::{primitives as reference, symbolic as reference_symbolic};
 use luge_sparse::{CancelFlag, CompressedPattern, FilledPattern};
 use luge_symbolic::gpu::{
-    DeviceFilled, Fill2Options, Fill2Report, Parallelism, Stages, fill2, primitives,
-    smallest_budget,
+    Dealing, DeviceFilled, Fill2Options, Fill2Report, Parallelism, Stages, fill2, fill2_on,
+    primitives, smallest_budget,
 };
 use luge_symbolic::{SymbolicError, cpu};
 use luge_testkit::compare::assert_same_filled;
@@ -920,6 +920,92 @@ fn fusing_walks_once_what_two_stages_walk_twice() {
     let least: u64 = (0..36).map(|i| degrees[..=i].iter().sum::<u64>()).sum();
     assert!(fused.traversed_edges >= least && two.traversed_edges >= 2 * least);
     assert!(two.traversed_edges > fused.traversed_edges);
+}
+
+/// Streams on as many devices of their own.
+fn group(count: usize) -> Vec<Stream> {
+    let devices = luge_tests::group(count);
+    let streams = devices.iter().map(|device| device.create_stream().unwrap());
+    streams.collect()
+}
+
+#[test]
+fn devices_share_the_sources_and_the_pattern_is_the_same() {
+    // Several chunks of sources for each device; and fewer than there are devices.
+    for pattern in [
+        pattern_of(&convection_diffusion_2d(17, 16, 1.0)),
+        pattern_of(&circuit(20, 1)),
+    ] {
+        let expected = cpu::filled_pattern(&pattern).unwrap();
+        for count in [1, 2, 3, 5] {
+            let streams = group(count);
+            for (at, mode) in modes().into_iter().enumerate() {
+                // They take turns, but for the two that log entries or do not.
+                if (count + at) % 3 > 0 && (count != 3 || at > 1) {
+                    continue;
+                }
+                let smallest = smallest_budget(&pattern, &mode);
+                let dealing = [Dealing::Interleaved, Dealing::Stealing][at % 2];
+                for budget_bytes in [None, Some(smallest + 16 * expected.nnz() as u64)] {
+                    let options = Fill2Options {
+                        budget_bytes,
+                        // So that a log with room for some of the entries has those of whole batches.
+                        max_sources: budget_bytes.map(|_| 10),
+                        dealing,
+                        ..mode.clone()
+                    };
+                    let (filled, report) = fill2_on(&streams, &pattern, &options).unwrap();
+                    assert_phase(&streams[0], &filled, &expected);
+                    assert_eq!(report.devices, count);
+                    let is_fused = mode.stages == Stages::Fused;
+                    if budget_bytes.is_none() {
+                        assert_eq!(
+                            report.fused_rows as usize,
+                            if is_fused { expected.n() } else { 0 }
+                        );
+                    } else {
+                        // What one of them has no room for is not what another one has.
+                        assert_eq!(report.fused_rows > 0, is_fused, "{options:?}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_stops_one_device_stops_all() {
+    let pattern = pattern_of(&convection_diffusion_2d(17, 16, 1.0));
+    let streams = group(3);
+    // The second one has no memory.
+    streams[1].device().set_budget(Some(1000));
+    for dealing in [Dealing::Interleaved, Dealing::Stealing] {
+        let options = Fill2Options {
+            dealing,
+            ..Fill2Options::default()
+        };
+        let stopped = fill2_on(&streams, &pattern, &options);
+        assert!(
+            matches!(
+                stopped,
+                Err(SymbolicError::Device(_) | SymbolicError::OutOfMemory { .. })
+            ),
+            "{stopped:?}"
+        );
+        let held: Vec<u64> = streams
+            .iter()
+            .map(|stream| stream.device().allocated_bytes())
+            .collect();
+        assert_eq!(held, [0; 3]);
+    }
+    let cancel = CancelFlag::new();
+    cancel.cancel();
+    let options = Fill2Options {
+        cancel,
+        ..Fill2Options::default()
+    };
+    let stopped = fill2_on(&streams, &pattern, &options);
+    assert!(matches!(stopped, Err(SymbolicError::Cancelled(_))));
 }
 
 #[test]

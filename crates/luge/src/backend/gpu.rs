@@ -189,7 +189,9 @@ impl GpuBackend {
             cancel: limits.cancel.clone(),
             ..self.columns.symbolic.clone()
         };
-        let (filled, found) = symbolic::filled_pattern(stream, rows, &options)?;
+        let peers = self.peers.iter().map(|peer| peer.stream.clone());
+        let streams: Vec<Stream> = std::iter::once(stream.clone()).chain(peers).collect();
+        let (filled, found) = symbolic::filled_pattern_on(&streams, rows, &options)?;
         let statistics = filled.statistics(stream)?;
         let symbolic_seconds = start.elapsed().as_secs_f64();
         let start = Instant::now();

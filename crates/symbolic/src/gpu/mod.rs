@@ -23,12 +23,13 @@ use luge_gpu_kernels::symbolic::{etree, expand, panels as panel_kernels};
 use luge_gpu_kernels::{scan, sort, transpose};
 
 pub use fill2::{
-    Fill2Options, Fill2Report, Fill2Seconds, Parallelism, Stages, fill2, smallest_budget,
+    Dealing, Fill2Options, Fill2Report, Fill2Seconds, Parallelism, Stages, fill2, fill2_on,
+    smallest_budget,
 };
 pub use filled::{DeviceFilled, FillStatistics};
 pub use geometry::Geometry;
 pub use panels::{PanelOptions, PanelReport, PanelSeconds, panels};
-pub use phase::{Mode, Options, Report, filled_pattern};
+pub use phase::{Mode, Options, Report, filled_pattern, filled_pattern_on};
 
 /// The kernels of [`panels`] and of the [`primitives`] that it and the phases after it call, for
 /// [`Device::load_kernels`]. Those of [`fill2`] are loaded at their first launch.

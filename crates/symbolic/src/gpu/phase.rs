@@ -5,7 +5,7 @@ use luge_gpu_kernels::symbolic::panels::MAX_ORDER;
 use luge_sparse::{CancelFlag, CompressedPattern};
 use serde::Serialize;
 
-use super::fill2::{Fill2Options, Fill2Report, fill2};
+use super::fill2::{Fill2Options, Fill2Report, fill2_on};
 use super::filled::DeviceFilled;
 use super::panels::{PanelOptions, PanelReport, panels};
 use crate::error::SymbolicError;
@@ -45,7 +45,26 @@ pub enum Report {
     Fill2(Fill2Report),
 }
 
-/// Computes the filled pattern of the square CSR `pattern` on the device of `stream`.
+/// As [`filled_pattern_on`], on one device.
+///
+/// # Errors
+///
+/// As there.
+///
+/// # Panics
+///
+/// As there.
+#[track_caller]
+pub fn filled_pattern(
+    stream: &Stream,
+    pattern: &CompressedPattern,
+    options: &Options,
+) -> Result<(DeviceFilled, Report), SymbolicError> {
+    filled_pattern_on(std::slice::from_ref(stream), pattern, options)
+}
+
+/// Computes the filled pattern of the square CSR `pattern` on the device of the first of `streams`; by [`Mode::Fill2`], the
+/// devices of all streams share the work.
 ///
 /// # Errors
 ///
@@ -54,10 +73,10 @@ pub enum Report {
 ///
 /// # Panics
 ///
-/// If `pattern` is not square; in [`Mode::Panels`], if its order is not below 2³¹.
+/// If `pattern` is not square, or there is no stream; in [`Mode::Panels`], if its order is not below 2³¹.
 #[track_caller]
-pub fn filled_pattern(
-    stream: &Stream,
+pub fn filled_pattern_on(
+    streams: &[Stream],
     pattern: &CompressedPattern,
     options: &Options,
 ) -> Result<(DeviceFilled, Report), SymbolicError> {
@@ -67,7 +86,8 @@ pub fn filled_pattern(
             cancel: options.cancel.clone(),
             ..PanelOptions::default()
         };
-        panels(stream, pattern, &options).map(|(filled, report)| (filled, Report::Panels(report)))
+        panels(&streams[0], pattern, &options)
+            .map(|(filled, report)| (filled, Report::Panels(report)))
     };
     let by_fill2 = || {
         let options = Fill2Options {
@@ -75,7 +95,7 @@ pub fn filled_pattern(
             cancel: options.cancel.clone(),
             ..options.fill2.clone()
         };
-        fill2(stream, pattern, &options).map(|(filled, report)| (filled, Report::Fill2(report)))
+        fill2_on(streams, pattern, &options).map(|(filled, report)| (filled, Report::Fill2(report)))
     };
     match options.mode {
         Mode::Panels => by_panels(),

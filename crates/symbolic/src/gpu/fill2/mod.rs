@@ -10,6 +10,11 @@
 //! | [`Stages::Two`] | count the rows, prefix sum, walk again and write the columns |
 //! | [`Stages::Fused`] | the walk that counts also writes the entries it finds to a log in the arena, from where they go to their rows; rows from the batch on that the log had no room for are walked again |
 //! | [`Stages::Auto`] | fused, if the budget has room for a log that is worth it |
+//!
+//! Several devices share the sources ([`dealing`]). Each walks from those that it was dealt, with memory of its own, and has
+//! their rows one after another; the first one collects the rows of all, chunk by chunk.
+
+mod dealing;
 
 use std::ops::Range;
 use std::time::Instant;
@@ -24,6 +29,9 @@ use luge_gpu_kernels::symbolic::fill2::{self as kernels, BatchBuffers, Frontiers
 use luge_kernel::host::KernelDesc;
 use luge_sparse::{CancelFlag, CompressedPattern};
 use serde::Serialize;
+
+use dealing::Dealer;
+pub use dealing::Dealing;
 
 use super::filled::DeviceFilled;
 use super::geometry::Geometry;
@@ -99,6 +107,8 @@ pub struct Fill2Options {
     pub stages: Stages,
     /// Which threads work on a source.
     pub parallelism: Parallelism,
+    /// How several devices share the sources.
+    pub dealing: Dealing,
     /// Whether to look if a vertex is in the row before its `max_id` is lowered (gSoFa, line 9.5),
     /// instead of after. Both tests read the same word here.
     pub fill_first: bool,
@@ -119,6 +129,8 @@ pub struct Fill2Seconds {
     pub positions: f64,
     /// Sorting the rows.
     pub sort: f64,
+    /// Bringing the rows of several devices together.
+    pub collect: f64,
     /// The columns and maps that later phases use.
     pub columns: f64,
 }
@@ -134,8 +146,31 @@ pub struct Fill2Report {
     pub fused_rows: u64,
     /// Edges walked in all stages; zero in [`Parallelism::Coarse`].
     pub traversed_edges: u64,
-    /// Time of each part.
+    /// Devices that shared the sources.
+    pub devices: usize,
+    /// Time of each part; where several devices work side by side, that of the slowest.
     pub seconds: Fill2Seconds,
+}
+
+impl Fill2Report {
+    /// Adds what another device did beside this one.
+    fn add(&mut self, other: &Self) {
+        let (own, others) = (&mut self.seconds, &other.seconds);
+        for (own, other) in [
+            (&mut own.setup, others.setup),
+            (&mut own.count, others.count),
+            (&mut own.place, others.place),
+            (&mut own.positions, others.positions),
+            (&mut own.sort, others.sort),
+        ] {
+            *own = own.max(other);
+        }
+        self.pool.add(&other.pool);
+        self.log_bytes += other.log_bytes;
+        self.fused_rows += other.fused_rows;
+        self.traversed_edges += other.traversed_edges;
+        self.devices += other.devices;
+    }
 }
 
 /// What each source can reach.
@@ -235,10 +270,11 @@ struct Input<'a> {
     stream: &'a Stream,
     geometry: Geometry,
     options: &'a Fill2Options,
+    dealer: &'a Dealer,
     n: usize,
     row_ptr: Buffer<u64>,
     col_idx: Buffer<u32>,
-    first: Vec<u32>,
+    first: &'a [u32],
 }
 
 impl Input<'_> {
@@ -249,7 +285,6 @@ impl Input<'_> {
         &self,
         pool: &mut FrontierPool,
         sources: Range<usize>,
-        stages_done: usize,
         kernel: &'static KernelDesc,
         mut stage: impl FnMut(&LaunchConfig, &Batch, &mut Regions<'_>) -> Result<(), SymbolicError>,
     ) -> Result<u64, SymbolicError> {
@@ -259,7 +294,7 @@ impl Input<'_> {
         let mut first = sources.start;
         while first < sources.end {
             self.options.cancel.check()?;
-            let done = (stages_done * self.n + first) as u64;
+            let done = self.dealer.done();
             tracing::debug!(target: "luge::progress", done, total = 2 * self.n as u64);
             let batch = pool.plan(first, sources.end);
             let slots = self.slots(&batch, pool.demand());
@@ -286,6 +321,7 @@ impl Input<'_> {
                 },
             );
             first = batch.sources.end;
+            self.dealer.add_done(batch.sources.len());
         }
         Ok(edges)
     }
@@ -308,12 +344,16 @@ impl Input<'_> {
             .collect()
     }
 
-    /// Walks from all sources and counts their rows; returns with the counts the edges walked, and how
-    /// many rows have all their entries in the log, with the number of those.
-    fn count(&self, pool: &mut FrontierPool) -> Result<(Buffer<u32>, u64, Logged), SymbolicError> {
+    /// Walks from the sources that device `number` of the group is dealt and counts their rows. The counts of other rows are
+    /// zero.
+    fn count(
+        &self,
+        pool: &mut FrontierPool,
+        number: usize,
+    ) -> Result<(Buffer<u32>, Counted), SymbolicError> {
         let Self { stream, n, .. } = *self;
         let mut counts = stream.alloc_zeroed::<u32>(n)?;
-        let mut logged = Logged::default();
+        let mut counted = Counted::default();
         let coarse = self.options.parallelism == Parallelism::Coarse;
         let mut log_is_open = {
             let mut log = pool.aside();
@@ -327,7 +367,7 @@ impl Input<'_> {
         } else {
             kernels::fill2_count::desc()
         };
-        let edges = self.for_each_batch(pool, 0..n, 0, kernel, |config, batch, regions| {
+        let mut stage = |config: &LaunchConfig, batch: &Batch, regions: &mut Regions<'_>| {
             let on_device = BatchBuffers {
                 first_source: batch.sources.start as u32,
                 num_sources: batch.sources.len() as u32,
@@ -346,6 +386,7 @@ impl Input<'_> {
                 unsafe {
                     kernels::fill2_count_coarse::launch(stream, config, on_device, &mut counts)?;
                 }
+                counted.walked_again(batch.sources.clone());
                 return Ok(());
             }
             let (mut control, mut barrier) = counters_and_barrier(&mut regions.control);
@@ -374,15 +415,23 @@ impl Input<'_> {
                 let entries = stream.download(&log.slice(..1))?[0];
                 log_is_open = entries < log.len() as u64;
                 if log_is_open {
-                    logged = Logged {
-                        rows: batch.sources.end,
-                        entries,
-                    };
+                    counted.entries = entries;
+                    counted.logged_rows += batch.sources.len();
                 }
             }
+            if !log_is_open {
+                counted.walked_again(batch.sources.clone());
+            }
             Ok(())
-        })?;
-        Ok((counts, edges, logged))
+        };
+        let mut edges = 0;
+        let mut taken = 0;
+        while let Some(sources) = self.dealer.next(number, &mut taken) {
+            edges += self.for_each_batch(pool, sources, kernel, &mut stage)?;
+        }
+        counted.edges = edges;
+        self.dealer.add_done(counted.logged_rows);
+        Ok((counts, counted))
     }
 
     /// Walks again from some sources and writes the columns of their rows; answers the edges walked.
@@ -401,7 +450,7 @@ impl Input<'_> {
         } else {
             kernels::fill2_positions::desc()
         };
-        self.for_each_batch(pool, sources, 1, kernel, |config, batch, regions| {
+        self.for_each_batch(pool, sources, kernel, |config, batch, regions| {
             let on_device = BatchBuffers {
                 first_source: batch.sources.start as u32,
                 num_sources: batch.sources.len() as u32,
@@ -443,11 +492,25 @@ impl Input<'_> {
     }
 }
 
-/// The rows whose entries are all in the log: those before `rows`.
-#[derive(Debug, Clone, Copy, Default)]
-struct Logged {
-    rows: usize,
+/// What the first walk of a device left.
+#[derive(Debug, Default)]
+struct Counted {
+    /// Edges walked.
+    edges: u64,
+    /// Rows whose entries are all in the log, and the number of those entries.
+    logged_rows: usize,
     entries: u64,
+    /// The sources of the other rows.
+    rest: Vec<Range<usize>>,
+}
+
+impl Counted {
+    fn walked_again(&mut self, sources: Range<usize>) {
+        match self.rest.last_mut() {
+            Some(last) if last.end == sources.start => last.end = sources.end,
+            _ => self.rest.push(sources),
+        }
+    }
 }
 
 /// The counters of the kernels and their barrier.
@@ -466,16 +529,143 @@ fn lap(start: &mut Instant) -> f64 {
     seconds
 }
 
-/// The filled pattern of L+U for the square CSR `pattern`, and how it was found; the diagonal need not
-/// be stored in it.
-///
-/// The result does not depend on the options nor on the device. Reports progress by events with target
-/// `luge::progress` and the fields `done` and `total`.
+/// The rows that one device has walked from.
+struct Rows {
+    /// Entries of each row; none for those of other devices. Only if there are others.
+    counts: Option<Buffer<u32>>,
+    /// Their sums.
+    ptr: Buffer<u64>,
+    /// The sorted columns.
+    idx: Buffer<u32>,
+}
+
+/// Walks from the sources that device `number` of the group is dealt. When it returns, what it has enqueued is done.
+fn rows_of(
+    stream: &Stream,
+    number: usize,
+    pattern: &CompressedPattern,
+    reach: &Reach,
+    dealer: &Dealer,
+    options: &Fill2Options,
+) -> Result<(Rows, Fill2Report), SymbolicError> {
+    let n = pattern.major_dim();
+    let mut report = Fill2Report {
+        devices: 1,
+        ..Fill2Report::default()
+    };
+    let mut start = Instant::now();
+    let row_ptr = stream.upload(pattern.ptr())?;
+    let col_idx = stream.upload(pattern.idx())?;
+    let available = stream.device().available_bytes()?;
+    let budget = options
+        .budget_bytes
+        .unwrap_or((available / 2).min(DEFAULT_BUDGET));
+    let mut pool_options = pool_options(n, budget.min(available), options);
+    pool_options.aside_words = log_words(pattern, reach, &pool_options, options);
+    report.log_bytes = 8 * pool_options.aside_words as u64;
+    let mut pool = FrontierPool::new(stream, reach.demand.clone(), &pool_options)?;
+    let input = Input {
+        stream,
+        geometry: Geometry::of(&stream.device()),
+        options,
+        dealer,
+        n,
+        row_ptr,
+        col_idx,
+        first: &reach.first,
+    };
+    report.seconds.setup = lap(&mut start);
+
+    let (mut taken, counted) = input.count(&mut pool, number)?;
+    report.traversed_edges = counted.edges;
+    report.fused_rows = counted.logged_rows as u64;
+    let ptr = primitives::exclusive_scan_u32(stream, &taken)?;
+    let nnz = stream.download(&ptr.slice(n..))?[0];
+    tracing::debug!(number, nnz, logged = counted.entries, "rows counted");
+    report.seconds.count = lap(&mut start);
+
+    let mut idx = stream.alloc::<u32>(nnz as usize)?;
+    let counts = dealer.has_several().then(|| {
+        let mut counts = stream.alloc::<u32>(n)?;
+        stream.copy(&mut counts, &taken).map(|()| counts)
+    });
+    let counts = counts.transpose()?;
+    // From now on the entries of each row that have found their place.
+    stream.fill_zero(&mut taken)?;
+    if counted.entries > 0 {
+        let log = pool.aside();
+        let config = input.geometry.threads_for(counted.entries as usize);
+        // SAFETY: the log holds that many entries of rows below n, and `ptr` is the prefix sum of the counts, which
+        // count them.
+        unsafe {
+            kernels::fill2_place::launch(
+                stream,
+                &config,
+                counted.entries,
+                &log,
+                &ptr,
+                &mut taken,
+                &mut idx,
+            )?;
+        }
+        stream.synchronize()?;
+    }
+    report.seconds.place = lap(&mut start);
+    for sources in counted.rest {
+        report.traversed_edges +=
+            input.positions(&mut pool, sources, &ptr, &mut taken, &mut idx)?;
+    }
+    report.seconds.positions = lap(&mut start);
+    report.pool = pool.statistics();
+    // Make room before the columns are built.
+    drop((pool, taken, input));
+    // SAFETY: the rows lie one after another in `idx`, each of distinct columns below n.
+    unsafe { primitives::sort_distinct_rows(stream, n, &ptr, &mut idx)? };
+    stream.synchronize()?;
+    report.seconds.sort = lap(&mut start);
+    Ok((Rows { counts, ptr, idx }, report))
+}
+
+/// Brings the rows of all devices to the first one, those of each chunk from the device that walked from its sources.
+fn collect(
+    streams: &[Stream],
+    dealer: &Dealer,
+    rows: Vec<Rows>,
+) -> Result<(Buffer<u64>, Buffer<u32>), SymbolicError> {
+    let stream = &streams[0];
+    let chunks = dealer.owners();
+    let n = chunks.last().map_or(0, |(chunk, _)| chunk.end);
+    let mut counts = stream.alloc::<u32>(n)?;
+    for (chunk, owner) in &chunks {
+        let Some(source) = &rows[*owner].counts else {
+            unreachable!("a device of several keeps its counts")
+        };
+        let source = source.slice(chunk.clone());
+        stream.copy_across(&mut counts.slice_mut(chunk.clone()), &source)?;
+    }
+    let ptr = primitives::exclusive_scan_u32(stream, &counts)?;
+    let begins =
+        |row: usize| Ok::<_, SymbolicError>(stream.download(&ptr.slice(row..=row))?[0] as usize);
+    let mut idx = stream.alloc::<u32>(begins(n)?)?;
+    // How far the rows of each device are copied, which lie in the order of the chunks.
+    let mut copied = vec![0; rows.len()];
+    for (chunk, owner) in &chunks {
+        let place = begins(chunk.start)?..begins(chunk.end)?;
+        let from = copied[*owner]..copied[*owner] + place.len();
+        copied[*owner] = from.end;
+        let source = rows[*owner].idx.slice(from);
+        stream.copy_across(&mut idx.slice_mut(place), &source)?;
+    }
+    // Before what was copied is freed, on other streams than this one.
+    stream.synchronize()?;
+    Ok((ptr, idx))
+}
+
+/// As [`fill2_on`], on one device.
 ///
 /// # Errors
 ///
-/// [`SymbolicError::OutOfMemory`] with the smallest budget that works, and the row that needs it;
-/// [`SymbolicError::Device`]; [`SymbolicError::Cancelled`].
+/// As there.
 ///
 /// # Panics
 ///
@@ -486,86 +676,86 @@ pub fn fill2(
     pattern: &CompressedPattern,
     options: &Fill2Options,
 ) -> Result<(DeviceFilled, Fill2Report), SymbolicError> {
+    fill2_on(std::slice::from_ref(stream), pattern, options)
+}
+
+/// The filled pattern of L+U for the square CSR `pattern` on the device of the first of `streams`, and how it was found; the
+/// diagonal need not be stored in it. The devices of all streams share the sources, each within the budget.
+///
+/// The result does not depend on the options nor on the devices and their number. Reports progress by events with target
+/// `luge::progress` and the fields `done` and `total`.
+///
+/// # Errors
+///
+/// [`SymbolicError::OutOfMemory`] with the smallest budget that works, and the row that needs it;
+/// [`SymbolicError::Device`]; [`SymbolicError::Cancelled`].
+///
+/// # Panics
+///
+/// If `pattern` is not square, or there is no stream.
+#[track_caller]
+pub fn fill2_on(
+    streams: &[Stream],
+    pattern: &CompressedPattern,
+    options: &Fill2Options,
+) -> Result<(DeviceFilled, Fill2Report), SymbolicError> {
     assert_square(pattern);
+    let Some((stream, others)) = streams.split_first() else {
+        panic!("no device to walk on")
+    };
     let n = pattern.major_dim();
     let span = tracing::debug_span!("fill2", n, nnz = pattern.nnz());
     let _entered = span.enter();
     options.cancel.check()?;
-    let mut report = Fill2Report::default();
     if n == 0 {
+        let report = Fill2Report::default();
         return Ok((DeviceFilled::empty(stream)?, report));
     }
     let mut start = Instant::now();
     let reach = Reach::of(pattern);
-    let row_ptr = stream.upload(pattern.ptr())?;
-    let col_idx = stream.upload(pattern.idx())?;
-    let available = stream.device().available_bytes()?;
-    let budget = options
-        .budget_bytes
-        .unwrap_or((available / 2).min(DEFAULT_BUDGET));
-    let mut pool_options = pool_options(n, budget.min(available), options);
-    pool_options.aside_words = log_words(pattern, &reach, &pool_options, options);
-    report.log_bytes = 8 * pool_options.aside_words as u64;
-    let Reach { first, demand } = reach;
-    let mut pool = FrontierPool::new(stream, demand, &pool_options)?;
-    let input = Input {
-        stream,
-        geometry: Geometry::of(&stream.device()),
-        options,
-        n,
-        row_ptr,
-        col_idx,
-        first,
+    let dealer = Dealer::new(&reach.demand, streams.len(), options.dealing);
+    let reached = lap(&mut start);
+    let work = |number: usize, stream: &Stream| {
+        let done = rows_of(stream, number, pattern, &reach, &dealer, options);
+        // Nobody has a use for the rows of the others then.
+        done.inspect_err(|_| dealer.stop())
     };
-    report.seconds.setup = lap(&mut start);
-
-    let (mut counts, edges, logged) = input.count(&mut pool)?;
-    report.traversed_edges = edges;
-    report.fused_rows = logged.rows as u64;
-    let filled_ptr = primitives::exclusive_scan_u32(stream, &counts)?;
-    let nnz = stream.download(&filled_ptr.slice(n..))?[0];
-    tracing::debug!(nnz, logged = logged.entries, "rows counted");
-    report.seconds.count = lap(&mut start);
-
-    let mut filled_idx = stream.alloc::<u32>(nnz as usize)?;
-    // From now on the entries of each row that have found their place.
-    stream.fill_zero(&mut counts)?;
-    if logged.entries > 0 {
-        let log = pool.aside();
-        let config = input.geometry.threads_for(logged.entries as usize);
-        // SAFETY: the log holds that many entries of rows below n, and `filled_ptr` is the prefix sum
-        // of the counts, which count them.
-        unsafe {
-            kernels::fill2_place::launch(
-                stream,
-                &config,
-                logged.entries,
-                &log,
-                &filled_ptr,
-                &mut counts,
-                &mut filled_idx,
-            )?;
+    let done = std::thread::scope(|scope| {
+        let work = &work;
+        let threads: Vec<_> = others
+            .iter()
+            .enumerate()
+            .map(|(other, stream)| scope.spawn(move || work(other + 1, stream)))
+            .collect();
+        let first = work(0, stream);
+        let joined = threads.into_iter().map(|thread| {
+            let joined = thread.join();
+            joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
+        std::iter::once(first).chain(joined).collect::<Vec<_>>()
+    });
+    let mut rows = Vec::new();
+    let mut report: Option<Fill2Report> = None;
+    for done in done {
+        let (own, of_device) = done?;
+        rows.push(own);
+        match &mut report {
+            Some(report) => report.add(&of_device),
+            None => report = Some(of_device),
         }
-        stream.synchronize()?;
     }
-    report.seconds.place = lap(&mut start);
-    report.traversed_edges += input.positions(
-        &mut pool,
-        logged.rows..n,
-        &filled_ptr,
-        &mut counts,
-        &mut filled_idx,
-    )?;
-    report.seconds.positions = lap(&mut start);
-    report.pool = pool.statistics();
-    // Make room before the columns are built.
-    drop((pool, counts, input));
-    // SAFETY: the rows lie one after another in `filled_idx`, each of distinct columns below n.
-    unsafe { primitives::sort_distinct_rows(stream, n, &filled_ptr, &mut filled_idx)? };
-    stream.synchronize()?;
-    report.seconds.sort = lap(&mut start);
+    let mut report = report.unwrap_or_default();
+    report.seconds.setup += reached;
+    start = Instant::now();
+    let (ptr, idx) = if others.is_empty() {
+        let Rows { ptr, idx, .. } = rows.swap_remove(0);
+        (ptr, idx)
+    } else {
+        collect(streams, &dealer, rows)?
+    };
+    report.seconds.collect = lap(&mut start);
     // SAFETY: the rows are those of L+U, sorted, each with its diagonal entry.
-    let filled = unsafe { DeviceFilled::from_rows(stream, n, filled_ptr, filled_idx)? };
+    let filled = unsafe { DeviceFilled::from_rows(stream, n, ptr, idx)? };
     stream.synchronize()?;
     report.seconds.columns = lap(&mut start);
     Ok((filled, report))

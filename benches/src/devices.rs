@@ -1,0 +1,245 @@
+//! The benchmark of a group of devices: what is dealt out to all of them, on one and on several. The symbolic phase by
+//! traversals, and batches of systems of one pattern. Patterns and solutions must be those of one device, bit for bit.
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::{Context, ensure};
+use clap::Args;
+use luge::device::{Device, SimulatorOptions, Stream};
+use luge::sprs::CsMat;
+use luge::{BackendChoice, Options, Ordinals, ResidualCheck, Solver};
+use luge_sparse::FilledPattern;
+use luge_symbolic::gpu::{Fill2Options, Stages, fill2_on};
+
+use crate::arguments::{Backend, OutputArguments, SourceArguments};
+use crate::ceilings;
+use crate::progress::Progress;
+use crate::results::{Benchmark, LUGE, MatrixResult, Phase, Results, Run, Settings, SolverInfo};
+use crate::statistics::{Samples, Statistic};
+use crate::systems::{Source, ordered_pattern, rescaling};
+
+/// Measures groups of devices.
+#[derive(Debug, Clone, Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    sources: SourceArguments,
+    /// Sizes of the groups. The first is what the others are held against.
+    #[arg(long, value_delimiter = ',', default_value = "1,2")]
+    devices: Vec<usize>,
+    /// Systems of a batch; 0 for no batch.
+    #[arg(long, default_value_t = 512)]
+    systems: usize,
+    /// Leave out the symbolic phase.
+    #[arg(long)]
+    no_symbolic: bool,
+    /// Samples.
+    #[arg(long, default_value_t = 5)]
+    samples: usize,
+    /// Where it runs.
+    #[arg(long, value_enum, default_value_t = Backend::Gpu)]
+    backend: Backend,
+    #[command(flatten)]
+    output: OutputArguments,
+}
+
+impl Arguments {
+    /// Runs the benchmark; fails if several devices find another pattern or solution than one, or nothing ran.
+    ///
+    /// # Errors
+    ///
+    /// If the matrices cannot be listed, a device fails, or a file cannot be written.
+    pub fn run(&self) -> anyhow::Result<ExitCode> {
+        ensure!(!self.devices.contains(&0), "a group has a device");
+        let most = self.devices.iter().copied().max();
+        let most = most.context("no group to measure")?;
+        let devices = self.open(most)?;
+        let streams = devices.iter().map(Device::create_stream);
+        let streams = streams.collect::<Result<Vec<Stream>, _>>()?;
+        let settings = Settings {
+            time_limit: 0.0,
+            budget: 0.0,
+            min_rounds: self.samples.max(1),
+            max_rounds: self.samples.max(1),
+            statistic: Statistic::Median,
+        };
+        let mut results = Results::begun(Benchmark::Devices, settings, Some(&devices[0]));
+        results.ceilings = ceilings::with_device(&devices[0])?;
+        results.solvers.push(SolverInfo {
+            name: LUGE.to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            threads: vec![1],
+            notes: Vec::new(),
+            missing: None,
+        });
+        let sources = self.sources.sources()?;
+        let progress = Progress::over(sources.len());
+        for source in &sources {
+            progress.begin(&source.name);
+            let runs = self.run_matrix(source, &streams);
+            let runs = runs.with_context(|| source.name.clone())?;
+            progress.end(&source.name);
+            results.matrices.push(runs);
+        }
+        drop(progress);
+        self.output.finish(&results)
+    }
+
+    fn open(&self, count: usize) -> anyhow::Result<Vec<Device>> {
+        let devices = (0..count).map(|ordinal| match self.backend {
+            Backend::Gpu => Device::cuda(ordinal),
+            Backend::Cpu | Backend::Sim => Ok(Device::simulator(SimulatorOptions::default())),
+        });
+        Ok(devices.collect::<Result<_, _>>()?)
+    }
+
+    fn group(&self, count: usize) -> anyhow::Result<BackendChoice> {
+        Ok(match self.backend {
+            Backend::Gpu => BackendChoice::Gpus {
+                ordinals: Ordinals::of(0..count).context("no such group of devices")?,
+            },
+            Backend::Cpu | Backend::Sim => BackendChoice::Simulators { seed: 0, count },
+        })
+    }
+
+    fn run_matrix(&self, source: &Source, streams: &[Stream]) -> anyhow::Result<MatrixResult> {
+        let a = source.read()?;
+        let mut runs = Vec::new();
+        if !self.no_symbolic {
+            runs.extend(self.symbolic(a.rows(), streams)?);
+        }
+        if self.systems > 0 {
+            runs.extend(self.batches(a.rows())?);
+        }
+        Ok(MatrixResult {
+            name: source.name.clone(),
+            kind: source.kind.to_string(),
+            n: a.n(),
+            nnz: a.rows().nnz(),
+            near_singular: false,
+            refactorized_with: String::new(),
+            runs,
+        })
+    }
+
+    /// Traversals with the memory that they take by themselves. The columns of the result, which only the first device makes,
+    /// do not count.
+    fn symbolic(&self, a: &CsMat<f64>, streams: &[Stream]) -> anyhow::Result<Vec<Run>> {
+        let pattern = ordered_pattern(a)?;
+        let options = Fill2Options {
+            stages: Stages::Auto,
+            ..Fill2Options::default()
+        };
+        let mut expected: Option<FilledPattern> = None;
+        let mut runs = Vec::new();
+        for &count in &self.devices {
+            let (mut seconds, mut equal, mut last) = (Vec::new(), true, None);
+            for sample in 0..=self.samples.max(1) {
+                let start = Instant::now();
+                let (filled, report) = fill2_on(&streams[..count], &pattern, &options)?;
+                let all = start.elapsed().as_secs_f64();
+                // The first call is not counted.
+                if sample > 0 {
+                    seconds.push(all - report.seconds.columns);
+                    last = Some(report);
+                    continue;
+                }
+                let found = filled.download(&streams[0])?;
+                equal &= *expected.get_or_insert_with(|| found.clone()) == found;
+            }
+            let mut run = Self::run_of("fill2", count);
+            run.phases.insert(Phase::Symbolic, Samples::new(seconds));
+            run.inform = last.and_then(|report| serde_json::to_value(report).ok());
+            run.factor_entries = expected.as_ref().map(|filled| filled.nnz() as u64);
+            run.equal = Some(equal);
+            runs.push(run);
+        }
+        Ok(runs)
+    }
+
+    /// Batches of systems whose values are on the host, or on the first device. Times are those of all systems together.
+    fn batches(&self, a: &CsMat<f64>) -> anyhow::Result<Vec<Run>> {
+        let (n, nnz) = (a.rows(), a.nnz());
+        let sample = |seed: usize| -> Vec<f64> {
+            let numbers = 0..nnz * self.systems;
+            let value = |at| a.data()[at % nnz] * rescaling(at + seed * nnz * self.systems);
+            numbers.map(value).collect()
+        };
+        let b: Vec<f64> = (0..n * self.systems).map(rescaling).collect();
+        let mut expected: Option<Vec<u64>> = None;
+        let mut runs = Vec::new();
+        for &count in &self.devices {
+            let options = Options::default()
+                .backend(self.group(count)?)
+                .residual_check(ResidualCheck::Never);
+            let solver = Solver::new(options)?;
+            let analysis = solver.analyze(a)?;
+            let stream = solver.stream().context("a group of devices has a stream")?;
+            let values = sample(0);
+            let mut batch = analysis.factorize_batch(&values, self.systems)?;
+            let values = [sample(1), sample(2)];
+            let mut there = Vec::new();
+            for values in &values {
+                there.push(stream.upload(values)?);
+            }
+            let right = stream.upload(&b)?;
+            let mut x = stream.alloc::<f64>(b.len())?;
+            let mut on_host = b.clone();
+            let mut seconds = [const { Vec::new() }; 4];
+            let mut equal = true;
+            for round in 0..=self.samples.max(1) {
+                let mut laps = Vec::new();
+                let start = Instant::now();
+                check(batch.refactorize(&values[round % 2]))?;
+                laps.push(start.elapsed().as_secs_f64());
+                let start = Instant::now();
+                check(batch.refactorize_on_device(&there[round % 2])?)?;
+                laps.push(start.elapsed().as_secs_f64());
+                on_host.copy_from_slice(&b);
+                let start = Instant::now();
+                check(batch.solve_in_place(&mut on_host, 1, false))?;
+                laps.push(start.elapsed().as_secs_f64());
+                stream.copy(&mut x, &right)?;
+                stream.synchronize()?;
+                let start = Instant::now();
+                check(batch.solve_on_device(&mut x, 1, false)?)?;
+                laps.push(start.elapsed().as_secs_f64());
+                if round == 0 {
+                    let bits = |x: &[f64]| x.iter().map(|v| v.to_bits()).collect::<Vec<u64>>();
+                    let solved = bits(&stream.download(&x)?);
+                    equal &= bits(&on_host) == solved;
+                    equal &= *expected.get_or_insert_with(|| solved.clone()) == solved;
+                    continue;
+                }
+                for (seconds, lap) in seconds.iter_mut().zip(laps) {
+                    seconds.push(lap);
+                }
+            }
+            let mut run = Self::run_of(&format!("batch of {}", self.systems), count);
+            let phases = [
+                Phase::Refactorize,
+                Phase::RefactorizeResident,
+                Phase::Solve,
+                Phase::SolveResident,
+            ];
+            for (phase, seconds) in phases.into_iter().zip(seconds) {
+                run.phases.insert(phase, Samples::new(seconds));
+            }
+            run.equal = Some(equal);
+            runs.push(run);
+        }
+        Ok(runs)
+    }
+
+    fn run_of(what: &str, devices: usize) -> Run {
+        Run::new(LUGE, 1).in_variant(&format!("{what}, {devices} devices"))
+    }
+}
+
+/// The first error of a system.
+fn check<R>(outcomes: Vec<Result<R, luge::Error>>) -> anyhow::Result<()> {
+    for outcome in outcomes {
+        outcome?;
+    }
+    Ok(())
+}

@@ -162,6 +162,10 @@
 //! values, `Factors::solve_on_device` and `Factors::solve_refined_on_device` take vectors; only short reports come to the
 //! host. These calls need the feature `gpu`.
 //!
+//! With [`BackendChoice::Gpus`] a group of GPUs of one host shares what can be dealt out: the systems of a
+//! [batch](Analysis::factorize_batch), and the sources of [`SymbolicMode::Fill2`](crate::SymbolicMode). Whatever else is done, the
+//! first of them does, and callers' data is on it. Results have the bits of one GPU.
+//!
 //! # Choosing options
 //!
 //! [`Options::default`] is meant to be good for all matrices. What is changed most often:

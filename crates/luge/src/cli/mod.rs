@@ -35,7 +35,7 @@ use files::Files;
 use luge::ordering::{Matching, Method, OrderingOptions};
 use luge::{
     BackendChoice, ColPerm, CpuEngine, DeviceEngine, Error, FactorPrecision, MatrixKind, Options,
-    Pivoting, RowPerm, SingularAction,
+    Ordinals, Pivoting, RowPerm, SingularAction,
 };
 
 /// Sparse direct solver for GPUs and CPUs.
@@ -67,9 +67,10 @@ struct SolverArguments {
     /// Where to run: a GPU if there is one, the CPU, a GPU, or the simulator of its kernels.
     #[arg(long, value_enum, default_value = "auto")]
     backend: BackendName,
-    /// Number of the GPU.
-    #[arg(long, default_value_t = 0, value_name = "N")]
-    device: usize,
+    /// Number of the GPU, or of several with commas between them, or `all`: they share the traversals of the columns' symbolic
+    /// phase.
+    #[arg(long, default_value = "0", value_name = "N")]
+    device: Ordinals,
     /// Seed of the simulator's thread schedule.
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -321,8 +322,8 @@ impl SolverArguments {
             .backend(match self.backend {
                 BackendName::Auto => BackendChoice::Auto,
                 BackendName::Cpu => BackendChoice::Cpu,
-                BackendName::Gpu => BackendChoice::Gpu {
-                    ordinal: self.device,
+                BackendName::Gpu => BackendChoice::Gpus {
+                    ordinals: self.device,
                 },
                 BackendName::Sim => BackendChoice::Simulator { seed: self.seed },
             })

@@ -2,12 +2,13 @@
 
 use luge_device::{Backend, Buffer, LaunchConfig, Stream};
 use luge_gpu_kernels::symbolic::fill2::{self as fill2_kernels, BatchBuffers, FrontiersBuffers};
+use luge_gpu_kernels::symbolic::merge;
 use luge_gpu_kernels::{scan, sort, transpose};
 use luge_reference::{primitives as reference, symbolic as reference_symbolic};
 use luge_sparse::{CancelFlag, CompressedPattern, FilledPattern};
 use luge_symbolic::gpu::{
-    Dealing, DeviceFilled, Fill2Options, Fill2Report, Parallelism, Stages, fill2, fill2_on,
-    primitives, smallest_budget,
+    DeviceFilled, Fill2Options, Fill2Report, Parallelism, Stages, fill2, fill2_on, primitives,
+    smallest_budget,
 };
 use luge_symbolic::{SymbolicError, cpu};
 use luge_testkit::compare::assert_same_filled;
@@ -459,6 +460,8 @@ fn traverse(stream: &Stream, pattern: &CompressedPattern, shape: Shape) -> Trave
             let batch = BatchBuffers {
                 first_source: first as u32,
                 num_sources: sources,
+                stride: fill2_kernels::CHUNK,
+                offset: 0,
                 base: windows * n as u32,
                 row_ptr: &rows.ptr,
                 col_idx: &rows.idx,
@@ -922,6 +925,62 @@ fn fusing_walks_once_what_two_stages_walk_twice() {
     assert!(two.traversed_edges > fused.traversed_edges);
 }
 
+#[test]
+fn add_offsets_matches_reference() {
+    for stream in streams() {
+        for len in SIZES {
+            let numbers = |seed| (0..len).map(|i| noise(seed, i) >> 8).collect::<Vec<u64>>();
+            let (a, b) = (numbers(1), numbers(2));
+            let (ptr, mut sum) = (stream.upload(&a).unwrap(), stream.upload(&b).unwrap());
+            for config in [LaunchConfig::linear(1, 32), LaunchConfig::linear(3, 64)] {
+                // SAFETY: the lengths are the same.
+                unsafe { merge::add_offsets::launch(&stream, &config, &ptr, &mut sum).unwrap() };
+            }
+            let sums = a.iter().zip(&b).map(|(a, b)| b + 2 * a);
+            assert_eq!(stream.download(&sum).unwrap(), sums.collect::<Vec<u64>>());
+        }
+    }
+}
+
+#[test]
+fn place_own_rows_matches_reference() {
+    // Empty rows, rows of less than a warp, of a warp, and of more.
+    let lens: Vec<u32> = (0..70).map(|i| [0, 1, 31, 32, 33, 70, 0][i % 7]).collect();
+    let ptr = reference::exclusive_prefix_sum(&lens);
+    for stream in streams() {
+        for devices in [1, 2, 3] {
+            let mut idx = stream.alloc::<u32>(ptr[70] as usize).unwrap();
+            let all = stream.upload(&ptr).unwrap();
+            for device in 0..devices {
+                let is_own = |row: usize| row % devices == device;
+                let own: Vec<u32> = (0..70)
+                    .map(|row| if is_own(row) { lens[row] } else { 0 })
+                    .collect();
+                let own_ptr = reference::exclusive_prefix_sum(&own);
+                let own_rows = (0..70).filter(|&row| is_own(row));
+                let own_idx: Vec<u32> = own_rows
+                    .flat_map(|row| ptr[row] as u32..ptr[row + 1] as u32)
+                    .collect();
+                let (own_ptr, own_idx) = (
+                    stream.upload(&own_ptr).unwrap(),
+                    stream.upload(&own_idx).unwrap(),
+                );
+                let config = LaunchConfig::linear(2, 64);
+                // SAFETY: the offsets are those of the rows, and the places of all rows are apart.
+                unsafe {
+                    merge::place_own_rows::launch(
+                        &stream, &config, &own_ptr, &own_idx, &all, &mut idx,
+                    )
+                    .unwrap()
+                };
+            }
+            // Each entry is the number of its place.
+            let places: Vec<u32> = (0..ptr[70] as u32).collect();
+            assert_eq!(stream.download(&idx).unwrap(), places);
+        }
+    }
+}
+
 /// Streams on as many devices of their own.
 fn group(count: usize) -> Vec<Stream> {
     let devices = luge_tests::group(count);
@@ -945,13 +1004,11 @@ fn devices_share_the_sources_and_the_pattern_is_the_same() {
                     continue;
                 }
                 let smallest = smallest_budget(&pattern, &mode);
-                let dealing = [Dealing::Interleaved, Dealing::Stealing][at % 2];
                 for budget_bytes in [None, Some(smallest + 16 * expected.nnz() as u64)] {
                     let options = Fill2Options {
                         budget_bytes,
                         // So that a log with room for some of the entries has those of whole batches.
                         max_sources: budget_bytes.map(|_| 10),
-                        dealing,
                         ..mode.clone()
                     };
                     let (filled, report) = fill2_on(&streams, &pattern, &options).unwrap();
@@ -979,25 +1036,18 @@ fn what_stops_one_device_stops_all() {
     let streams = group(3);
     // The second one has no memory.
     streams[1].device().set_budget(Some(1000));
-    for dealing in [Dealing::Interleaved, Dealing::Stealing] {
-        let options = Fill2Options {
-            dealing,
-            ..Fill2Options::default()
-        };
-        let stopped = fill2_on(&streams, &pattern, &options);
-        assert!(
-            matches!(
-                stopped,
-                Err(SymbolicError::Device(_) | SymbolicError::OutOfMemory { .. })
-            ),
-            "{stopped:?}"
-        );
-        let held: Vec<u64> = streams
-            .iter()
-            .map(|stream| stream.device().allocated_bytes())
-            .collect();
-        assert_eq!(held, [0; 3]);
-    }
+    let stopped = fill2_on(&streams, &pattern, &Fill2Options::default());
+    assert!(
+        matches!(
+            stopped,
+            Err(SymbolicError::Device(_) | SymbolicError::OutOfMemory { .. })
+        ),
+        "{stopped:?}"
+    );
+    let held = streams
+        .iter()
+        .map(|stream| stream.device().allocated_bytes());
+    assert_eq!(held.collect::<Vec<_>>(), [0; 3]);
     let cancel = CancelFlag::new();
     cancel.cancel();
     let options = Fill2Options {

@@ -23,8 +23,7 @@ use luge_gpu_kernels::symbolic::{etree, expand, panels as panel_kernels};
 use luge_gpu_kernels::{scan, sort, transpose};
 
 pub use fill2::{
-    Dealing, Fill2Options, Fill2Report, Fill2Seconds, Parallelism, Stages, fill2, fill2_on,
-    smallest_budget,
+    Fill2Options, Fill2Report, Fill2Seconds, Parallelism, Stages, fill2, fill2_on, smallest_budget,
 };
 pub use filled::{DeviceFilled, FillStatistics};
 pub use geometry::Geometry;

@@ -2,7 +2,7 @@
 
 use luge_kernel::prelude::*;
 
-use super::{Batch, NO_OFFER, SLOT_WORDS};
+use super::{Batch, NO_OFFER, SLOT_WORDS, source_of};
 
 /// A frontier entry.
 #[inlined]
@@ -11,6 +11,12 @@ pub(super) fn entry_of(slot: u32, vertex: u32) -> u64 {
 }
 
 impl Batch {
+    /// The source of a slot.
+    #[inlined]
+    pub(super) fn source(self, slot: u32) -> u32 {
+        source_of(self.first_source + slot, self.stride, self.offset)
+    }
+
     /// Place in `labels` of vertex `v` of a slot.
     #[inlined]
     pub(super) fn label(self, slot: u32, v: u32) -> usize {
@@ -56,7 +62,7 @@ impl Batch {
         while len > 0 {
             let half = len >> 1;
             let middle = slot + half;
-            if self.label(middle, self.first_source + middle) as u64 <= place {
+            if self.label(middle, self.source(middle)) as u64 <= place {
                 slot = middle + 1;
                 len -= half + 1;
             } else {
@@ -96,12 +102,12 @@ impl Batch {
     #[inlined]
     pub(super) fn thresholds(self, slot: u32, mut emit: impl FnMut(u32)) {
         let capacity = self.queue.len() as u64 / 2;
-        let src = self.first_source + slot;
+        let src = self.source(slot);
         let end = self.label(slot, src) as u64;
         let begin = if slot == 0 {
             0
         } else {
-            self.label(slot - 1, src - 1) as u64
+            self.label(slot - 1, self.source(slot - 1)) as u64
         };
         let first = src - (end - begin) as u32;
         // Meets `v`; answers whether that was for the first time.

@@ -108,13 +108,39 @@ pub const CONTROL_EDGES: usize = 6;
 /// Word of `control` that counts iterations whose queue had no room for all its entries.
 pub const CONTROL_RESCANS: usize = 7;
 
+/// Consecutive sources that go to one device; the next go to the next device (gSoFa, section 5, deals out as many).
+pub const CHUNK: u32 = 128;
+
+/// The source of that number among those of a device, the first of which is `offset`, with `stride` from the beginning of one
+/// chunk to that of the next.
+#[inlined]
+pub fn source_of(number: u32, stride: u32, offset: u32) -> u32 {
+    number / CHUNK * stride + offset + number % CHUNK
+}
+
+/// The end of a batch's sources.
+pub fn end_of(first_source: u32, num_sources: u32, stride: u32, offset: u32) -> u64 {
+    let end = u64::from(first_source) + u64::from(num_sources);
+    match end.checked_sub(1) {
+        Some(last) => {
+            let chunk = u64::from(CHUNK);
+            last / chunk * u64::from(stride) + u64::from(offset) + last % chunk + 1
+        }
+        None => 0,
+    }
+}
+
 /// A batch of sources, and where their vertices are labelled.
 #[derive(Clone, Copy, KernelArgs)]
 pub struct Batch {
-    /// The first source.
+    /// Number of the first source, among those that the device was dealt.
     pub first_source: u32,
-    /// Number of sources, which are consecutive.
+    /// Number of sources, which follow each other among those.
     pub num_sources: u32,
+    /// From the beginning of each [`CHUNK`] of sources that the device was dealt to that of the next.
+    pub stride: u32,
+    /// The first of its sources.
+    pub offset: u32,
     /// First label of the batch's window.
     pub base: u32,
     /// Offsets of the rows of B.
@@ -166,7 +192,7 @@ const LONG_ROWS: usize = 64;
 pub const MAX_LONG_ROW: u32 = 1 << 26;
 
 /// Number of entries in each row of L+U, the diagonal included (stage one of the two): added to
-/// `counts[src]` for the `num_sources` sources from `first_source` on. If `log` has room, the entries
+/// `counts[src]` for the sources of the batch. If `log` has room, the entries
 /// themselves are put there too, as `src · 2³² + column` from word 1 on in any order, and word 0
 /// counts them; those for which there is no room are counted and dropped.
 ///
@@ -177,8 +203,8 @@ pub const MAX_LONG_ROW: u32 = 1 << 26;
 /// Shared memory: 41 KiB.
 ///
 /// Launch: cooperative, 1-D, a multiple of 32 threads a block. Preconditions: rows hold distinct
-/// columns below the order of the matrix; for slot s and each vertex v that source
-/// `first_source + s` may reach, `slots[2s] + v` (modulo 2⁶⁴) is a place of `labels` if v is below the
+/// columns below the order of the matrix; for slot s and each vertex v that its source ([`source_of`]
+/// number `first_source + s`) may reach, `slots[2s] + v` (modulo 2⁶⁴) is a place of `labels` if v is below the
 /// source, `slots[2s+1] + v` a bit of `above` if it is above it, and no two vertices share one, those of
 /// later slots come behind; words
 /// of `labels` are at least `base` plus the order; `queued`, `above`, `control` and `barrier` are zero.
@@ -186,7 +212,7 @@ pub const MAX_LONG_ROW: u32 = 1 << 26;
     max_threads(256),
     min_blocks(3),
     require(
-        u64::from(batch.num_sources) + u64::from(batch.first_source) < batch.row_ptr.len() as u64,
+        end_of(batch.first_source, batch.num_sources, batch.stride, batch.offset) < batch.row_ptr.len() as u64,
         u64::from(batch.base) + batch.row_ptr.len() as u64 <= u64::from(u32::MAX) + 1,
         frontiers.long_row <= MAX_LONG_ROW,
         counts.len() + 1 == batch.row_ptr.len(),
@@ -243,8 +269,8 @@ pub unsafe fn fill2_count(
     logged.empty((log, 0), write);
 }
 
-/// Columns of each row of L+U (stage two): `filled_idx[filled_ptr[src] ..]` for the `num_sources`
-/// sources from `first_source` on, in any order within the row.
+/// Columns of each row of L+U (stage two): `filled_idx[filled_ptr[src] ..]` for the sources of the
+/// batch, in any order within the row.
 ///
 /// Threads, slots and orders as in [`fill2_count`](fn@fill2_count). An entry's place in its row comes
 /// from `taken[src]`, an atomic counter that is zero at first, so each place of `filled_idx` has one
@@ -256,7 +282,7 @@ pub unsafe fn fill2_count(
     max_threads(256),
     min_blocks(3),
     require(
-        u64::from(batch.num_sources) + u64::from(batch.first_source) < batch.row_ptr.len() as u64,
+        end_of(batch.first_source, batch.num_sources, batch.stride, batch.offset) < batch.row_ptr.len() as u64,
         u64::from(batch.base) + batch.row_ptr.len() as u64 <= u64::from(u32::MAX) + 1,
         frontiers.long_row <= MAX_LONG_ROW,
         taken.len() + 1 == batch.row_ptr.len(),
@@ -366,6 +392,7 @@ pub unsafe fn fill2_place(
 
 /// As [`fill2_count`](fn@fill2_count), by the sequential fill2 without fine-grained parallelism, which
 /// gSoFa (section 7) compares itself with: `counts[src]` for each source of the
+/// batch.
 ///
 /// Threads: one a source, grid-strided. Writes: a slot and `counts[src]` by the thread of the
 /// source; `above` by atomics, since slots share its words. No thread waits for another. Shared
@@ -375,7 +402,7 @@ pub unsafe fn fill2_place(
     max_threads(256),
     min_blocks(4),
     require(
-        u64::from(batch.num_sources) + u64::from(batch.first_source) < batch.row_ptr.len() as u64,
+        end_of(batch.first_source, batch.num_sources, batch.stride, batch.offset) < batch.row_ptr.len() as u64,
         counts.len() + 1 == batch.row_ptr.len(),
         batch.slots.len() >= SLOT_WORDS * batch.num_sources as usize,
         batch.queue.len() / 2 + batch.spill.len() / 2 >= batch.labels.len()
@@ -385,7 +412,7 @@ pub unsafe fn fill2_count_coarse(batch: Batch, counts: GlobalMut<u32>) {
     for slot in thread::grid_stride(batch.num_sources as usize) {
         let mut count = 0u32;
         batch.thresholds(slot as u32, |_| count += 1);
-        counts.set(batch.first_source as usize + slot, count);
+        counts.set(batch.source(slot as u32) as usize, count);
     }
 }
 
@@ -398,7 +425,7 @@ pub unsafe fn fill2_count_coarse(batch: Batch, counts: GlobalMut<u32>) {
     max_threads(256),
     min_blocks(4),
     require(
-        u64::from(batch.num_sources) + u64::from(batch.first_source) < batch.row_ptr.len() as u64,
+        end_of(batch.first_source, batch.num_sources, batch.stride, batch.offset) < batch.row_ptr.len() as u64,
         filled_ptr.len() == batch.row_ptr.len(),
         batch.slots.len() >= SLOT_WORDS * batch.num_sources as usize,
         batch.queue.len() / 2 + batch.spill.len() / 2 >= batch.labels.len()
@@ -410,7 +437,7 @@ pub unsafe fn fill2_positions_coarse(
     filled_idx: GlobalMut<u32>,
 ) {
     for slot in thread::grid_stride(batch.num_sources as usize) {
-        let mut place = filled_ptr.get(batch.first_source as usize + slot);
+        let mut place = filled_ptr.get(batch.source(slot as u32) as usize);
         batch.thresholds(slot as u32, |column| {
             filled_idx.set(place as usize, column);
             place += 1;

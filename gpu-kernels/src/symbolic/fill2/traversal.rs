@@ -37,7 +37,7 @@ impl Traversal {
     /// The label that a frontier offers its neighbours; the source itself offers `base`.
     #[inlined]
     fn offered(self, slot: u32, v: u32) -> u32 {
-        if v == self.batch.first_source + slot {
+        if v == self.batch.source(slot) {
             return self.batch.base;
         }
         let label = self
@@ -52,7 +52,7 @@ impl Traversal {
     /// Whether the head is below the source, which it is not itself, and the place of its label or else its bit.
     #[inlined]
     fn place(self, edge: Edge) -> (bool, u64) {
-        let is_below = edge.head < self.batch.first_source + edge.slot;
+        let is_below = edge.head < self.batch.source(edge.slot);
         if is_below {
             (true, self.batch.label(edge.slot, edge.head) as u64)
         } else {
@@ -75,7 +75,6 @@ impl Traversal {
             base,
             labels,
             above,
-            first_source,
             ..
         } = self.batch;
         // What the place of a head holds: a label of 0 takes nothing.
@@ -87,7 +86,7 @@ impl Traversal {
         while k < AHEAD {
             let edge = edges[k];
             // The source is no entry of its own traversal; the diagonal is emitted apart.
-            if edge.offered != NO_OFFER && edge.head != first_source + edge.slot {
+            if edge.offered != NO_OFFER && edge.head != self.batch.source(edge.slot) {
                 let (below, place) = self.place(edge);
                 is_below[k] = below;
                 bits[k] = (place & 31) as u32;
@@ -130,7 +129,6 @@ impl Traversal {
             base,
             labels,
             above,
-            first_source,
             ..
         } = self.batch;
         let bit_of = |place: u64| 1u32 << (place & 31);
@@ -216,7 +214,7 @@ impl Traversal {
                 }
                 i += 1;
             }
-            emit(finds, is_mine, first_source + edge.slot, edge.head);
+            emit(finds, is_mine, self.batch.source(edge.slot), edge.head);
         }
     }
 
@@ -275,7 +273,6 @@ impl Traversal {
     #[inlined]
     pub(super) fn run(self, emit: &mut impl FnMut(u32, bool, u32, u32)) {
         let Batch {
-            first_source,
             num_sources,
             row_ptr,
             col_idx,
@@ -380,7 +377,7 @@ impl Traversal {
                     if u64::from(lane) < take && at < items {
                         active = true;
                         entry = if sources {
-                            entry_of(at as u32, first_source + at as u32)
+                            entry_of(at as u32, self.batch.source(at as u32))
                         } else {
                             self.batch.entry(capacity, this_device, this_host, at)
                         };

@@ -12,7 +12,7 @@
 //! | [`Stages::Auto`] | fused, if the budget has room for a log that is worth it |
 //!
 //! Several devices share the sources ([`dealing`]). Each walks from those that it was dealt, with memory of its own, and has
-//! their rows one after another; the first one collects the rows of all, chunk by chunk.
+//! their rows one after another; the first one brings the rows of all together.
 
 mod dealing;
 
@@ -26,12 +26,12 @@ use luge_frontier_pool::{
 };
 use luge_gpu_kernels::grid::GRID_BARRIER_WORDS;
 use luge_gpu_kernels::symbolic::fill2::{self as kernels, BatchBuffers, FrontiersBuffers};
+use luge_gpu_kernels::symbolic::merge;
 use luge_kernel::host::KernelDesc;
 use luge_sparse::{CancelFlag, CompressedPattern};
 use serde::Serialize;
 
-use dealing::Dealer;
-pub use dealing::Dealing;
+use dealing::{Group, Share};
 
 use super::filled::DeviceFilled;
 use super::geometry::Geometry;
@@ -107,8 +107,6 @@ pub struct Fill2Options {
     pub stages: Stages,
     /// Which threads work on a source.
     pub parallelism: Parallelism,
-    /// How several devices share the sources.
-    pub dealing: Dealing,
     /// Whether to look if a vertex is in the row before its `max_id` is lowered (gSoFa, line 9.5),
     /// instead of after. Both tests read the same word here.
     pub fill_first: bool,
@@ -173,27 +171,33 @@ impl Fill2Report {
     }
 }
 
-/// What each source can reach.
+/// What each source can reach: vertices from `first` to `last`.
 #[derive(Debug)]
 struct Reach {
     first: Vec<u32>,
-    demand: Demand,
+    last: Vec<u32>,
 }
 
 impl Reach {
     fn of(pattern: &CompressedPattern) -> Self {
         let first = forest::first_descendants(pattern);
         let last = forest::last_reached(pattern, &first);
-        let sources = first.iter().zip(&last).zip(0u32..);
-        let demand = Demand::new(sources.map(|((&first, &last), src)| (src - first, last - src)));
-        Self { first, demand }
+        Self { first, last }
     }
 
-    /// Entries of L+U, at most.
-    fn most_entries(&self) -> u64 {
-        let all = 0..self.first.len();
-        self.demand.labels(all.clone()) + self.demand.marks(all.clone()) + all.len() as u64
+    /// What the sources of a share need.
+    fn demand(&self, share: Share) -> Demand {
+        Demand::new(share.sources().map(|src| {
+            let (first, last) = (self.first[src], self.last[src]);
+            (src as u32 - first, last - src as u32)
+        }))
     }
+}
+
+/// Entries in the rows of L+U of these sources, at most.
+fn most_entries(demand: &Demand) -> u64 {
+    let all = 0..demand.num_sources();
+    demand.labels(all.clone()) + demand.marks(all.clone()) + all.len() as u64
 }
 
 /// The smallest budget that [`fill2`] works with, in bytes: one byte less does not.
@@ -205,7 +209,8 @@ impl Reach {
 pub fn smallest_budget(pattern: &CompressedPattern, options: &Fill2Options) -> u64 {
     assert_square(pattern);
     let options = pool_options(pattern.major_dim(), 0, options);
-    FrontierPool::smallest_budget(&Reach::of(pattern).demand, &options)
+    let all = Share::of(pattern.major_dim(), 0, 1);
+    FrontierPool::smallest_budget(&Reach::of(pattern).demand(all), &options)
 }
 
 fn pool_options(n: usize, budget_bytes: u64, options: &Fill2Options) -> PoolOptions {
@@ -227,15 +232,15 @@ fn pool_options(n: usize, budget_bytes: u64, options: &Fill2Options) -> PoolOpti
 /// Words for the log of entries: none in two stages.
 fn log_words(
     pattern: &CompressedPattern,
-    reach: &Reach,
+    demand: &Demand,
     pool: &PoolOptions,
     options: &Fill2Options,
 ) -> usize {
-    let smallest = FrontierPool::smallest_budget(&reach.demand, pool);
+    let smallest = FrontierPool::smallest_budget(demand, pool);
     let spare = pool.budget_bytes.saturating_sub(smallest) / 8;
     // The first word counts the entries.
-    let most = reach.most_entries() + 1;
-    let all_else = largest_arena(&reach.demand, SHAPE) / 8;
+    let most = most_entries(demand) + 1;
+    let all_else = largest_arena(demand, SHAPE) / 8;
     let unused = (pool.budget_bytes / 8).saturating_sub(all_else);
     // More would leave the walks too few sources, and queues that are too small.
     let words = most.min((spare / 4).max(unused));
@@ -270,7 +275,8 @@ struct Input<'a> {
     stream: &'a Stream,
     geometry: Geometry,
     options: &'a Fill2Options,
-    dealer: &'a Dealer,
+    group: &'a Group,
+    share: Share,
     n: usize,
     row_ptr: Buffer<u64>,
     col_idx: Buffer<u32>,
@@ -294,7 +300,11 @@ impl Input<'_> {
         let mut first = sources.start;
         while first < sources.end {
             self.options.cancel.check()?;
-            let done = self.dealer.done();
+            if self.group.is_stopped() {
+                // What this device does is of no use to anybody.
+                return Ok(edges);
+            }
+            let done = self.group.done();
             tracing::debug!(target: "luge::progress", done, total = 2 * self.n as u64);
             let batch = pool.plan(first, sources.end);
             let slots = self.slots(&batch, pool.demand());
@@ -321,7 +331,7 @@ impl Input<'_> {
                 },
             );
             first = batch.sources.end;
-            self.dealer.add_done(batch.sources.len());
+            self.group.add_done(batch.sources.len());
         }
         Ok(edges)
     }
@@ -333,9 +343,10 @@ impl Input<'_> {
         batch
             .sources
             .clone()
-            .flat_map(|src| {
-                let labels = demand.labels(start..src);
-                let marks = demand.marks(start..src);
+            .flat_map(|number| {
+                let labels = demand.labels(start..number);
+                let marks = demand.marks(start..number);
+                let src = self.share.source(number);
                 [
                     labels.wrapping_sub(self.first[src].into()),
                     marks.wrapping_sub(src as u64 + 1),
@@ -344,13 +355,8 @@ impl Input<'_> {
             .collect()
     }
 
-    /// Walks from the sources that device `number` of the group is dealt and counts their rows. The counts of other rows are
-    /// zero.
-    fn count(
-        &self,
-        pool: &mut FrontierPool,
-        number: usize,
-    ) -> Result<(Buffer<u32>, Counted), SymbolicError> {
+    /// Walks from the sources of the share and counts their rows. The counts of other rows are zero.
+    fn count(&self, pool: &mut FrontierPool) -> Result<(Buffer<u32>, Counted), SymbolicError> {
         let Self { stream, n, .. } = *self;
         let mut counts = stream.alloc_zeroed::<u32>(n)?;
         let mut counted = Counted::default();
@@ -367,10 +373,13 @@ impl Input<'_> {
         } else {
             kernels::fill2_count::desc()
         };
-        let mut stage = |config: &LaunchConfig, batch: &Batch, regions: &mut Regions<'_>| {
+        let all = 0..self.share.len;
+        let edges = self.for_each_batch(pool, all, kernel, |config, batch, regions| {
             let on_device = BatchBuffers {
                 first_source: batch.sources.start as u32,
                 num_sources: batch.sources.len() as u32,
+                stride: self.share.stride,
+                offset: self.share.offset,
                 base: regions.base,
                 row_ptr: &self.row_ptr,
                 col_idx: &self.col_idx,
@@ -386,7 +395,6 @@ impl Input<'_> {
                 unsafe {
                     kernels::fill2_count_coarse::launch(stream, config, on_device, &mut counts)?;
                 }
-                counted.walked_again(batch.sources.clone());
                 return Ok(());
             }
             let (mut control, mut barrier) = counters_and_barrier(&mut regions.control);
@@ -416,21 +424,13 @@ impl Input<'_> {
                 log_is_open = entries < log.len() as u64;
                 if log_is_open {
                     counted.entries = entries;
-                    counted.logged_rows += batch.sources.len();
+                    counted.logged = batch.sources.end;
                 }
             }
-            if !log_is_open {
-                counted.walked_again(batch.sources.clone());
-            }
             Ok(())
-        };
-        let mut edges = 0;
-        let mut taken = 0;
-        while let Some(sources) = self.dealer.next(number, &mut taken) {
-            edges += self.for_each_batch(pool, sources, kernel, &mut stage)?;
-        }
+        })?;
         counted.edges = edges;
-        self.dealer.add_done(counted.logged_rows);
+        self.group.add_done(counted.logged);
         Ok((counts, counted))
     }
 
@@ -454,6 +454,8 @@ impl Input<'_> {
             let on_device = BatchBuffers {
                 first_source: batch.sources.start as u32,
                 num_sources: batch.sources.len() as u32,
+                stride: self.share.stride,
+                offset: self.share.offset,
                 base: regions.base,
                 row_ptr: &self.row_ptr,
                 col_idx: &self.col_idx,
@@ -497,20 +499,9 @@ impl Input<'_> {
 struct Counted {
     /// Edges walked.
     edges: u64,
-    /// Rows whose entries are all in the log, and the number of those entries.
-    logged_rows: usize,
+    /// Sources of the share, from the first on, all of whose entries are in the log, and the number of those.
+    logged: usize,
     entries: u64,
-    /// The sources of the other rows.
-    rest: Vec<Range<usize>>,
-}
-
-impl Counted {
-    fn walked_again(&mut self, sources: Range<usize>) {
-        match self.rest.last_mut() {
-            Some(last) if last.end == sources.start => last.end = sources.end,
-            _ => self.rest.push(sources),
-        }
-    }
 }
 
 /// The counters of the kernels and their barrier.
@@ -531,21 +522,19 @@ fn lap(start: &mut Instant) -> f64 {
 
 /// The rows that one device has walked from.
 struct Rows {
-    /// Entries of each row; none for those of other devices. Only if there are others.
-    counts: Option<Buffer<u32>>,
-    /// Their sums.
+    /// Where each row begins; those of other devices are empty.
     ptr: Buffer<u64>,
     /// The sorted columns.
     idx: Buffer<u32>,
 }
 
-/// Walks from the sources that device `number` of the group is dealt. When it returns, what it has enqueued is done.
+/// Walks from the sources of a device's share. When it returns, what it has enqueued is done.
 fn rows_of(
     stream: &Stream,
-    number: usize,
+    share: Share,
     pattern: &CompressedPattern,
     reach: &Reach,
-    dealer: &Dealer,
+    group: &Group,
     options: &Fill2Options,
 ) -> Result<(Rows, Fill2Report), SymbolicError> {
     let n = pattern.major_dim();
@@ -560,15 +549,17 @@ fn rows_of(
     let budget = options
         .budget_bytes
         .unwrap_or((available / 2).min(DEFAULT_BUDGET));
+    let demand = reach.demand(share);
     let mut pool_options = pool_options(n, budget.min(available), options);
-    pool_options.aside_words = log_words(pattern, reach, &pool_options, options);
+    pool_options.aside_words = log_words(pattern, &demand, &pool_options, options);
     report.log_bytes = 8 * pool_options.aside_words as u64;
-    let mut pool = FrontierPool::new(stream, reach.demand.clone(), &pool_options)?;
+    let mut pool = FrontierPool::new(stream, demand, &pool_options)?;
     let input = Input {
         stream,
         geometry: Geometry::of(&stream.device()),
         options,
-        dealer,
+        group,
+        share,
         n,
         row_ptr,
         col_idx,
@@ -576,20 +567,20 @@ fn rows_of(
     };
     report.seconds.setup = lap(&mut start);
 
-    let (mut taken, counted) = input.count(&mut pool, number)?;
+    let (mut taken, counted) = input.count(&mut pool)?;
     report.traversed_edges = counted.edges;
-    report.fused_rows = counted.logged_rows as u64;
+    report.fused_rows = counted.logged as u64;
     let ptr = primitives::exclusive_scan_u32(stream, &taken)?;
     let nnz = stream.download(&ptr.slice(n..))?[0];
-    tracing::debug!(number, nnz, logged = counted.entries, "rows counted");
+    tracing::debug!(
+        offset = share.offset,
+        nnz,
+        logged = counted.entries,
+        "rows counted"
+    );
     report.seconds.count = lap(&mut start);
 
     let mut idx = stream.alloc::<u32>(nnz as usize)?;
-    let counts = dealer.has_several().then(|| {
-        let mut counts = stream.alloc::<u32>(n)?;
-        stream.copy(&mut counts, &taken).map(|()| counts)
-    });
-    let counts = counts.transpose()?;
     // From now on the entries of each row that have found their place.
     stream.fill_zero(&mut taken)?;
     if counted.entries > 0 {
@@ -611,10 +602,8 @@ fn rows_of(
         stream.synchronize()?;
     }
     report.seconds.place = lap(&mut start);
-    for sources in counted.rest {
-        report.traversed_edges +=
-            input.positions(&mut pool, sources, &ptr, &mut taken, &mut idx)?;
-    }
+    let rest = counted.logged..share.len;
+    report.traversed_edges += input.positions(&mut pool, rest, &ptr, &mut taken, &mut idx)?;
     report.seconds.positions = lap(&mut start);
     report.pool = pool.statistics();
     // Make room before the columns are built.
@@ -623,40 +612,51 @@ fn rows_of(
     unsafe { primitives::sort_distinct_rows(stream, n, &ptr, &mut idx)? };
     stream.synchronize()?;
     report.seconds.sort = lap(&mut start);
-    Ok((Rows { counts, ptr, idx }, report))
+    Ok((Rows { ptr, idx }, report))
 }
 
-/// Brings the rows of all devices to the first one, those of each chunk from the device that walked from its sources.
-fn collect(
-    streams: &[Stream],
-    dealer: &Dealer,
-    rows: Vec<Rows>,
-) -> Result<(Buffer<u64>, Buffer<u32>), SymbolicError> {
-    let stream = &streams[0];
-    let chunks = dealer.owners();
-    let n = chunks.last().map_or(0, |(chunk, _)| chunk.end);
-    let mut counts = stream.alloc::<u32>(n)?;
-    for (chunk, owner) in &chunks {
-        let Some(source) = &rows[*owner].counts else {
-            unreachable!("a device of several keeps its counts")
-        };
-        let source = source.slice(chunk.clone());
-        stream.copy_across(&mut counts.slice_mut(chunk.clone()), &source)?;
+/// Brings the rows of all devices to the first one, on whose stream it is done.
+fn collect(stream: &Stream, rows: Vec<Rows>) -> Result<(Buffer<u64>, Buffer<u32>), SymbolicError> {
+    let mut here = Vec::with_capacity(rows.len());
+    for rows in rows {
+        here.push(if stream.reaches(&rows.idx) {
+            rows
+        } else {
+            let mut ptr = stream.alloc::<u64>(rows.ptr.len())?;
+            let mut idx = stream.alloc::<u32>(rows.idx.len())?;
+            stream.copy_across(&mut ptr, &rows.ptr)?;
+            stream.copy_across(&mut idx, &rows.idx)?;
+            // Before the other device frees what is copied.
+            stream.synchronize()?;
+            Rows { ptr, idx }
+        });
     }
-    let ptr = primitives::exclusive_scan_u32(stream, &counts)?;
-    let begins =
-        |row: usize| Ok::<_, SymbolicError>(stream.download(&ptr.slice(row..=row))?[0] as usize);
-    let mut idx = stream.alloc::<u32>(begins(n)?)?;
-    // How far the rows of each device are copied, which lie in the order of the chunks.
-    let mut copied = vec![0; rows.len()];
-    for (chunk, owner) in &chunks {
-        let place = begins(chunk.start)?..begins(chunk.end)?;
-        let from = copied[*owner]..copied[*owner] + place.len();
-        copied[*owner] = from.end;
-        let source = rows[*owner].idx.slice(from);
-        stream.copy_across(&mut idx.slice_mut(place), &source)?;
+    let geometry = Geometry::of(&stream.device());
+    let len = here[0].ptr.len();
+    let mut ptr = stream.alloc::<u64>(len)?;
+    stream.copy(&mut ptr, &here[0].ptr)?;
+    for rows in &here[1..] {
+        // SAFETY: both are offsets of as many rows.
+        unsafe {
+            merge::add_offsets::launch(stream, &geometry.threads_for(len), &rows.ptr, &mut ptr)?;
+        }
     }
-    // Before what was copied is freed, on other streams than this one.
+    let nnz: usize = here.iter().map(|rows| rows.idx.len()).sum();
+    let mut idx = stream.alloc::<u32>(nnz)?;
+    for rows in &here {
+        // SAFETY: the offsets ascend to the number of columns; those of all rows are their sum, since each row is one
+        // device's.
+        unsafe {
+            merge::place_own_rows::launch(
+                stream,
+                &geometry.warps_for(len - 1),
+                &rows.ptr,
+                &rows.idx,
+                &ptr,
+                &mut idx,
+            )?;
+        }
+    }
     stream.synchronize()?;
     Ok((ptr, idx))
 }
@@ -713,12 +713,13 @@ pub fn fill2_on(
     }
     let mut start = Instant::now();
     let reach = Reach::of(pattern);
-    let dealer = Dealer::new(&reach.demand, streams.len(), options.dealing);
+    let group = Group::default();
     let reached = lap(&mut start);
     let work = |number: usize, stream: &Stream| {
-        let done = rows_of(stream, number, pattern, &reach, &dealer, options);
+        let share = Share::of(n, number, streams.len());
+        let done = rows_of(stream, share, pattern, &reach, &group, options);
         // Nobody has a use for the rows of the others then.
-        done.inspect_err(|_| dealer.stop())
+        done.inspect_err(|_| group.stop())
     };
     let done = std::thread::scope(|scope| {
         let work = &work;
@@ -751,7 +752,7 @@ pub fn fill2_on(
         let Rows { ptr, idx, .. } = rows.swap_remove(0);
         (ptr, idx)
     } else {
-        collect(streams, &dealer, rows)?
+        collect(stream, rows)?
     };
     report.seconds.collect = lap(&mut start);
     // SAFETY: the rows are those of L+U, sorted, each with its diagonal entry.
@@ -780,15 +781,16 @@ mod tests {
         let reach = Reach::of(&path(5));
         // All below, and the next one above.
         assert_eq!(reach.first, [0; 5]);
-        assert_eq!(reach.demand.labels(0..5), 1 + 2 + 3 + 4);
-        assert_eq!(reach.demand.marks(0..5), 4);
-        assert_eq!(reach.most_entries(), 10 + 4 + 5);
+        let demand = reach.demand(Share::of(5, 0, 1));
+        assert_eq!(demand.labels(0..5), 1 + 2 + 3 + 4);
+        assert_eq!(demand.marks(0..5), 4);
+        assert_eq!(most_entries(&demand), 10 + 4 + 5);
     }
 
     #[test]
     fn the_log_takes_what_the_stages_allow() {
         let pattern = path(1000);
-        let reach = Reach::of(&pattern);
+        let demand = Reach::of(&pattern).demand(Share::of(1000, 0, 1));
         let words = |budget, stages, parallelism| {
             let options = Fill2Options {
                 stages,
@@ -796,11 +798,11 @@ mod tests {
                 ..Fill2Options::default()
             };
             let pool = pool_options(1000, budget, &options);
-            log_words(&pattern, &reach, &pool, &options)
+            log_words(&pattern, &demand, &pool, &options)
         };
         let fine = |budget, stages| words(budget, stages, Parallelism::Fine);
         let smallest = smallest_budget(&pattern, &Fill2Options::default());
-        let most = reach.most_entries() as usize + 1;
+        let most = most_entries(&demand) as usize + 1;
         assert_eq!(fine(1 << 30, Stages::Two), 0);
         assert_eq!(words(1 << 30, Stages::Fused, Parallelism::Coarse), 0);
         assert_eq!(fine(1 << 30, Stages::Fused), most);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use luge_sparse::IndexOverflow;
 
-use crate::header::{Field, Format, Symmetry};
+use crate::header::{Field, FileFormat, Format, Symmetry};
 
 /// Why a file could not be read: what is wrong, and in which file if a path was given.
 #[derive(Debug)]
@@ -102,6 +102,17 @@ pub enum ReadErrorKind {
     /// Real values were asked for.
     #[error(transparent)]
     NotReal(#[from] NotReal),
+    /// Right-hand sides were asked for, and the file is a matrix without any.
+    #[error("the file is a {file} matrix without right-hand sides")]
+    NoRightHandSides {
+        /// The format of the file.
+        file: FileFormat,
+    },
+    /// The file is a zip archive, as `.npz` files are, and this build reads none.
+    #[error(
+        "the file is a zip archive (.npz), which this build does not read: its feature `npz` is off"
+    )]
+    NpzOff,
     /// One column was asked for.
     #[error("a vector must have one column, this is {nrows} x {ncols}")]
     NotAVector {
@@ -120,7 +131,7 @@ pub struct NotReal {
     pub field: Field,
 }
 
-/// The rule of the Matrix Market format that a line breaks.
+/// The rule of its format that a line breaks.
 ///
 /// Texts quoted from the file are cut after 40 bytes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -236,6 +247,62 @@ pub enum Problem {
         /// Entries found.
         found: u64,
     },
+    /// The file ends before a line of the header of a Rutherford–Boeing file.
+    #[error("the file ends before the line with the {0}")]
+    NoHeaderLine(&'static str),
+    /// The type of a Rutherford–Boeing matrix is none of those that there are.
+    #[error(
+        "unknown matrix type {0:?}, expected three letters: R, C, I or P, then S, U, H, Z or R, then A"
+    )]
+    UnknownMatrixType(String),
+    /// The matrix is a list of element matrices, which nobody has added up.
+    #[error(
+        "matrix type {0:?} stands for element matrices; only assembled matrices, ending in A, are read"
+    )]
+    Elemental(String),
+    /// The values of a Rutherford–Boeing matrix are in a file of their own.
+    #[error("matrix type {0:?} stands for values in another file, which is not read")]
+    ValuesElsewhere(String),
+    /// A Fortran format is malformed, or describes something other than lines of numbers.
+    #[error("{0:?} is not a Fortran format for lines of numbers, such as (10I8) or (1P,4E20.12)")]
+    BadFormat(String),
+    /// A Fortran format is for real numbers where whole numbers are due.
+    #[error("the format {0:?} is for real numbers, but whole numbers are due")]
+    NotAFormatOfIntegers(String),
+    /// Right-hand sides of a Harwell–Boeing file are neither dense (F) nor sparse (M).
+    #[error("unknown type of right-hand sides {0:?}, expected F or M")]
+    UnknownRightHandSide(String),
+    /// A column pointer is below the one before it, or the first one is not 1, or one is beyond the last entry.
+    #[error("the column pointer is {found}, expected {least} to {most}")]
+    BadPointer {
+        /// The pointer.
+        found: u64,
+        /// The least that it may be: the pointer before it.
+        least: u64,
+        /// The most that it may be: one more than the number of entries, or 1 for the first pointer.
+        most: u64,
+    },
+    /// The last column pointer is not one more than the number of entries.
+    #[error("the last column pointer is {found}, but the header announces {announced} entries")]
+    LastPointer {
+        /// The pointer.
+        found: u64,
+        /// Announced number of entries.
+        announced: u64,
+    },
+    /// The file ends within a list of numbers.
+    #[error("the file ends after {found} of {announced} {what}")]
+    Truncated {
+        /// What is listed.
+        what: &'static str,
+        /// Announced number.
+        announced: u64,
+        /// Numbers found.
+        found: u64,
+    },
+    /// Something stands behind all that the header announces.
+    #[error("unexpected {0:?} after the last number")]
+    AfterEnd(String),
     /// The line is longer than any entry or sensible comment.
     #[error("the line is longer than {limit} bytes")]
     LineTooLong {
@@ -273,6 +340,17 @@ pub enum WriteError {
 pub(crate) struct Located {
     pub column: usize,
     pub what: Problem,
+}
+
+impl Located {
+    /// The error in line `line`, counted from 1.
+    pub fn at_line(self, line: u64) -> ReadErrorKind {
+        ReadErrorKind::Parse {
+            line,
+            column: self.column,
+            what: self.what,
+        }
+    }
 }
 
 /// The text of `bytes` for a message: at most 40 bytes, what is not UTF-8 replaced.

@@ -107,16 +107,20 @@ mod matrix;
 mod parse;
 mod preamble;
 mod read;
+mod rutherford_boeing;
 mod token;
 mod value;
 mod write;
 
 pub use error::{NotReal, Problem, ReadError, ReadErrorKind, WriteError};
-pub use header::{Field, Format, Header, Symmetry};
+pub use header::{Field, FileFormat, Format, Header, Symmetry};
 pub use matrix::{DenseMatrix, Matrix, MatrixData};
 pub use read::{
     ReadOptions, read, read_bytes, read_dense, read_dense_from, read_from, read_from_with,
     read_vector, read_with,
+};
+pub use rutherford_boeing::{
+    write_rutherford_boeing, write_rutherford_boeing_pattern, write_rutherford_boeing_to,
 };
 pub use value::Value;
 pub use write::{WriteOptions, write, write_dense, write_dense_to, write_pattern, write_to};

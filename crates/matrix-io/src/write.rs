@@ -113,7 +113,7 @@ pub fn write_dense_to(
     to_stream(out, |out| write_array(out, matrix, options))
 }
 
-fn to_path(
+pub(crate) fn to_path(
     path: &Path,
     body: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), WriteError> {
@@ -140,7 +140,7 @@ fn to_path(
     })
 }
 
-fn to_stream(
+pub(crate) fn to_stream(
     out: impl Write,
     body: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), WriteError> {
@@ -172,7 +172,7 @@ fn entries<'a, V: Value>(
 }
 
 /// Whether entry (row, col) is written.
-fn is_stored(row: usize, col: usize, symmetry: Symmetry) -> bool {
+pub(crate) fn is_stored(row: usize, col: usize, symmetry: Symmetry) -> bool {
     match symmetry {
         Symmetry::General => true,
         Symmetry::Symmetric | Symmetry::Hermitian => row >= col,
@@ -180,7 +180,7 @@ fn is_stored(row: usize, col: usize, symmetry: Symmetry) -> bool {
     }
 }
 
-fn check_symmetry<V: Value>(
+pub(crate) fn check_symmetry<V: Value>(
     matrix: &CsMatView<'_, V>,
     symmetry: Symmetry,
 ) -> Result<(), WriteError> {

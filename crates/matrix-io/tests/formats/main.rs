@@ -4,3 +4,4 @@ mod corpus;
 mod files;
 mod format;
 mod properties;
+mod rutherford_boeing;

@@ -108,6 +108,19 @@ pub enum ReadErrorKind {
         /// The format of the file.
         file: FileFormat,
     },
+    /// An array of NumPy is not what it has to be.
+    #[error("{array}{}: {what}", element.map(|k| format!(", element {k}")).unwrap_or_default())]
+    Array {
+        /// The name of the array in its archive.
+        array: &'static str,
+        /// The element in the order of the file, from 0, if one is wrong.
+        element: Option<u64>,
+        /// What is wrong.
+        what: ArrayProblem,
+    },
+    /// A zip archive is damaged, or cannot be read.
+    #[error("the archive cannot be read: {0}")]
+    Archive(io::Error),
     /// The file is a zip archive, as `.npz` files are, and this build reads none.
     #[error(
         "the file is a zip archive (.npz), which this build does not read: its feature `npz` is off"
@@ -309,6 +322,105 @@ pub enum Problem {
         /// The longest line, with its end.
         limit: usize,
     },
+}
+
+/// What is wrong with an array of NumPy.
+///
+/// Indices and elements count from 0, as NumPy counts.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ArrayProblem {
+    /// The source failed, or its compressed stream is corrupt.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// The archive has no such array.
+    #[error("the archive has no array of this name; it is none of scipy.sparse.save_npz")]
+    Missing,
+    /// It does not begin as arrays do, or ends within its header.
+    #[error("it is not an array of NumPy")]
+    NotAnArray,
+    /// The version of the format is none of 1, 2 and 3.
+    #[error("version {0}.{1} of the format of arrays is unknown")]
+    UnknownVersion(u8, u8),
+    /// The header is malformed.
+    #[error("the header is malformed: {0}")]
+    BadHeader(String),
+    /// Elements are none of those that are read.
+    #[error(
+        "elements of the type {0:?} are not read, only whole numbers, f4, f8, c8, c16 and bool"
+    )]
+    UnknownType(String),
+    /// Elements are text where numbers are due.
+    #[error("it holds text, but numbers are due")]
+    NotNumbers,
+    /// Elements are numbers where text is due.
+    #[error("it holds numbers, but text is due")]
+    NotText,
+    /// The shape is another one than what is due.
+    #[error("the shape is {found:?}, but {expected} are due")]
+    OtherShape {
+        /// The shape.
+        found: Vec<u64>,
+        /// What it should be.
+        expected: &'static str,
+    },
+    /// The length does not fit that of other arrays.
+    #[error("it has {found} elements, but {expected} are due")]
+    OtherLength {
+        /// Number of elements.
+        found: u64,
+        /// What it should be.
+        expected: u64,
+    },
+    /// The array ends before its last element.
+    #[error("it ends after {found} of {announced} elements")]
+    Truncated {
+        /// Elements found.
+        found: u64,
+        /// Elements announced.
+        announced: u64,
+    },
+    /// Something follows the last element.
+    #[error("it goes on after the {announced} elements announced")]
+    AfterEnd {
+        /// Elements announced.
+        announced: u64,
+    },
+    /// The matrix has a format that SciPy does not write.
+    #[error("unknown sparse format {0:?}, expected csr, csc, coo, bsr or dia")]
+    UnknownFormat(String),
+    /// A size has more than 32 bits.
+    #[error(transparent)]
+    IndexOverflow(#[from] IndexOverflow),
+    /// An index or a size is not a whole number, or a size is negative.
+    #[error("an index or a size must be a whole number, and a size not negative")]
+    NotAnIndex,
+    /// An index is negative or exceeds the size.
+    #[error("the {axis} index is {index}, but the matrix has {bound}")]
+    IndexOutOfRange {
+        /// Which index.
+        axis: &'static str,
+        /// The index, or the nearest that 64 bits hold.
+        index: i64,
+        /// The size.
+        bound: usize,
+    },
+    /// A pointer is below the one before it, or the first one is not 0.
+    #[error(
+        "the pointer is {found}; the first must be 0, and none less than the one before it, here {least}"
+    )]
+    BadPointer {
+        /// The pointer, or the nearest that 64 bits hold.
+        found: i64,
+        /// The pointer before it.
+        least: u64,
+    },
+    /// A whole number has more digits than an `f64` holds.
+    #[error("{0} has no exact representation as a double")]
+    InexactInteger(String),
+    /// A complex number where a real one is due.
+    #[error("a real number is due, but elements are complex")]
+    NotReal,
 }
 
 /// Why a matrix could not be written.

@@ -13,6 +13,7 @@ use crate::assemble::{Buckets, Rows, to_columns, to_rows};
 use crate::error::{NotReal, Problem, ReadError, ReadErrorKind};
 use crate::header::{Field, FileFormat, Header};
 use crate::matrix::{DenseMatrix, Matrix, MatrixData};
+use crate::numpy;
 use crate::parse::{Body, Entries, Parser, Purpose, Stored, TakeText};
 use crate::rutherford_boeing::{self, looks_like_one};
 use crate::value::Spelling;
@@ -245,6 +246,9 @@ fn parse(source: impl Read, purpose: Purpose, hint: Hint) -> Result<Parsed, Read
     if start.starts_with(&[0x1f, 0x8b]) {
         parse_plain(MultiGzDecoder::new(whole), purpose, hint)
     } else if start == b"PK\x03\x04" {
+        #[cfg(feature = "npz")]
+        return numpy::read_npz(whole, purpose);
+        #[cfg(not(feature = "npz"))]
         Err(ReadErrorKind::NpzOff)
     } else {
         parse_plain(whole, purpose, hint)
@@ -254,6 +258,9 @@ fn parse(source: impl Read, purpose: Purpose, hint: Hint) -> Result<Parsed, Read
 /// Parses a text of either format.
 fn parse_plain(text: impl Read, purpose: Purpose, hint: Hint) -> Result<Parsed, ReadErrorKind> {
     let (start, text) = look_ahead(text, LOOK_AHEAD);
+    if start.starts_with(numpy::MAGIC) {
+        return numpy::read_dense(text, purpose);
+    }
     let is_matrix_market = start.starts_with(b"%");
     let is_other = looks_like_one(&start) || hint == Hint::RutherfordBoeing;
     if is_other && !is_matrix_market {

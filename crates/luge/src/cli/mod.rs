@@ -3,6 +3,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`solve`] | `luge solve` |
+//! | [`repeat`] | `luge solve --repeat` |
 //! | [`analyze`] | `luge analyze` |
 //! | [`info`] | `luge info` |
 //! | [`input`] | matrices, samples and right-hand sides |
@@ -23,6 +24,7 @@ mod memory;
 mod plot;
 mod print;
 mod progress;
+mod repeat;
 mod report;
 mod sample;
 mod solve;

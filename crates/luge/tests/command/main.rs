@@ -1,5 +1,8 @@
 //! The command `luge` as a user runs it: exit codes, messages, files.
 
+mod formats;
+mod repeat;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -979,6 +982,7 @@ fn random_arguments(random: &mut Sequence) -> Vec<&'static str> {
     ];
     let words: &[(&str, &[&str])] = &[
         ("--rhs", &FILES),
+        ("--repeat", &FILES),
         ("--out", &OUTPUTS),
         ("--json", &OUTPUTS),
         ("--plot", &OUTPUTS),

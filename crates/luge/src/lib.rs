@@ -230,6 +230,7 @@
 #![cfg_attr(not(feature = "gpu"), allow(dead_code))]
 
 mod accuracy;
+mod analysis;
 mod attempts;
 mod backend;
 mod batch;
@@ -268,6 +269,7 @@ mod path;
 mod permuted;
 mod probe;
 mod reductions;
+mod saved;
 mod shared;
 mod solver;
 mod stored;
@@ -279,9 +281,10 @@ mod threads;
 mod tree_factors;
 
 pub use accuracy::Accuracy;
+pub use analysis::Analysis;
 pub use batch::BatchFactors;
 pub use determinant::Determinant;
-pub use error::Error;
+pub use error::{Error, SavedError};
 #[cfg(feature = "gpu")]
 pub use factors::SolutionCheck;
 pub use factors::{Factors, Solution};
@@ -314,7 +317,7 @@ pub use options::{
     BackendChoice, CpuEngine, DeviceEngine, FactorPrecision, MatrixKind, Options, Pivoting,
     Regularization, ResidualCheck, SingularAction,
 };
-pub use solver::{Analysis, Solver};
+pub use solver::Solver;
 /// The crate whose matrices most examples use, in the version that this one takes.
 pub use sprs;
 pub use task::Refactorized;

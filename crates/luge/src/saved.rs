@@ -570,14 +570,15 @@ impl<'a> Body<'a> {
     }
 
     fn prediction(&mut self) -> Result<Prediction, SavedError> {
-        let mut predicted = Prediction::default();
-        predicted.lnz = self.u64()?;
-        predicted.unz = self.u64()?;
-        predicted.off_diagonal_nnz = self.u64()?;
-        predicted.flops = self.f64()?;
-        predicted.fronts = self.u64()?;
-        predicted.front_entries = self.f64()?;
-        predicted.flops_per_pivot = self.f64()?;
+        let predicted = Prediction {
+            lnz: self.u64()?,
+            unz: self.u64()?,
+            off_diagonal_nnz: self.u64()?,
+            flops: self.f64()?,
+            fronts: self.u64()?,
+            front_entries: self.f64()?,
+            flops_per_pivot: self.f64()?,
+        };
         let sizes = [
             predicted.flops,
             predicted.front_entries,
@@ -619,10 +620,10 @@ fn is_posted(forest: &EliminationForest) -> bool {
     }
     // Roots of the trees so far: the children of the next column are the last of them.
     let mut roots: Vec<u32> = Vec::new();
-    for column in 0..n {
+    for (column, &expected) in children.iter().enumerate() {
         let of_column = |&&root: &&u32| forest.parent[root as usize] == column as u32;
         let last = roots.iter().rev().take_while(of_column).count();
-        if last != children[column] as usize {
+        if last != expected as usize {
             return false;
         }
         roots.truncate(roots.len() - last);

@@ -79,7 +79,7 @@ fn analyze_and_print(
     *source = Some(read.clone());
     check_square(&a, &read)?;
     let solver = Solver::new(arguments.solver.options(a.rows())?)?;
-    let analysis = solver.analyze(&a)?;
+    let analysis = arguments.solver.analyze(&solver, &a)?;
     let inform = analysis.inform().clone();
     drop(progress);
 

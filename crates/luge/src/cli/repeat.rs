@@ -117,7 +117,7 @@ pub(crate) fn solve_and_print(
                 progressed.source = Some(matrix.source.clone());
                 let solver = arguments.solver(matrix.a.rows(), sequence.len())?;
                 let started = Instant::now();
-                let analysis = solver.analyze(&matrix.a).map_err(|e| at(e.into()))?;
+                let analysis = arguments.analyze(&solver, &matrix.a).map_err(at)?;
                 seconds_analyze = started.elapsed().as_secs_f64();
                 progressed.inform = Some(analysis.inform().clone());
                 let started = Instant::now();

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use luge::{Inform, Pivoting, Solution, Solver, Warning};
+use luge::{Analysis, Inform, Pivoting, Solution, Solver, Warning};
 use luge_matrix_io::{DenseMatrix, WriteError, WriteOptions, write_dense, write_dense_to};
 use luge_sparse::PivotPolicy;
+use sprs::CsMat;
 
 use super::files::{self, Destination};
 use super::input::{MatrixArguments, Source, check_square, right_hand_sides};
@@ -131,6 +132,15 @@ impl Arguments {
         files.check(self.solver.force)
     }
 
+    /// Analyzes a matrix, as the arguments say.
+    pub(crate) fn analyze(
+        &self,
+        solver: &Solver,
+        a: &CsMat<f64>,
+    ) -> Result<Analysis<f64>, Failure> {
+        self.solver.analyze(solver, a)
+    }
+
     /// A solver for so many factorizations of matrices of order `n`.
     pub(crate) fn solver(&self, n: usize, factorizations: usize) -> Result<Solver, Failure> {
         let options = self
@@ -209,7 +219,7 @@ fn solve_and_print(arguments: &Arguments, progressed: &mut Progressed) -> Result
     let b = &rhs.b;
     progressed.rhs = Some(rhs.told.clone());
 
-    let analysis = solver.analyze(a)?;
+    let analysis = arguments.analyze(&solver, a)?;
     progressed.inform = Some(analysis.inform().clone());
     let factors = analysis.factorize(a)?;
     progressed.inform = Some(factors.inform().clone());

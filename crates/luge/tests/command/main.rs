@@ -2,6 +2,7 @@
 
 mod formats;
 mod repeat;
+mod saved;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -983,6 +984,8 @@ fn random_arguments(random: &mut Sequence) -> Vec<&'static str> {
     let words: &[(&str, &[&str])] = &[
         ("--rhs", &FILES),
         ("--repeat", &FILES),
+        ("--load-analysis", &FILES),
+        ("--save-analysis", &OUTPUTS),
         ("--out", &OUTPUTS),
         ("--json", &OUTPUTS),
         ("--plot", &OUTPUTS),

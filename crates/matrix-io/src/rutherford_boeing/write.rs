@@ -16,7 +16,8 @@ use crate::write::{WriteOptions, check_symmetry, is_stored, to_path, to_stream};
 const LINE: usize = 80;
 /// Bytes of a value: a sign, 17 digits with their point, an exponent of three digits with its sign, and a blank.
 const VALUE: usize = 25;
-const VALUE_FORMAT: &str = "(1P,3E25.16E3)";
+/// Without a scale factor, which means nothing to who reads numbers with exponents, and which SciPy's reader does not know.
+const VALUE_FORMAT: &str = "(3E25.16E3)";
 
 /// Writes a sparse matrix as a Rutherford–Boeing file. A CSR matrix is copied to columns first.
 ///

@@ -5,6 +5,7 @@ use memchr::memchr;
 use crate::assemble::{Buckets, Entry};
 use crate::error::{Located, NotReal, Problem, ReadErrorKind};
 use crate::header::{Field, Format, Header, Symmetry};
+use crate::matrix::DenseMatrix;
 use crate::preamble::{Shape, parse_banner, parse_sizes};
 use crate::token::{Tokens, is_blank};
 use crate::value::sealed::Value;
@@ -51,6 +52,13 @@ pub(crate) enum Body {
     Integer(Entries<Integer>),
     Complex(Entries<Complex>),
     Pattern(Entries<Pattern>),
+}
+
+/// A file whose text has been taken.
+pub(crate) struct Parsed {
+    pub header: Header,
+    pub body: Body,
+    pub rhs: Option<DenseMatrix>,
 }
 
 /// Entries of one field.

@@ -11,10 +11,10 @@ use sprs::CsMat;
 
 use crate::assemble::{Buckets, Rows, to_columns, to_rows};
 use crate::error::{NotReal, Problem, ReadError, ReadErrorKind};
-use crate::header::{Field, FileFormat, Header};
+use crate::header::{Field, FileFormat};
 use crate::matrix::{DenseMatrix, Matrix, MatrixData};
 use crate::numpy;
-use crate::parse::{Body, Entries, Parser, Purpose, Stored, TakeText};
+use crate::parse::{Body, Entries, Parsed, Parser, Purpose, Stored, TakeText};
 use crate::rutherford_boeing::{self, looks_like_one};
 use crate::value::Spelling;
 
@@ -198,13 +198,6 @@ impl Hint {
             _ => Self::None,
         }
     }
-}
-
-/// A file whose text has been taken.
-pub(crate) struct Parsed {
-    pub header: Header,
-    pub body: Body,
-    pub rhs: Option<DenseMatrix>,
 }
 
 /// The first bytes of a source, and what follows them. A failure while they are read comes when they have been read again,

@@ -7,9 +7,8 @@ use num_complex::Complex64;
 use crate::error::{ArrayProblem, ReadErrorKind, quote};
 use crate::header::{Field, FileFormat, Format, Header, Symmetry};
 use crate::matrix::DenseMatrix;
-use crate::parse::{Body, Purpose};
+use crate::parse::{Body, Parsed, Purpose};
 use crate::preamble::Shape;
-use crate::read::Parsed;
 
 /// What an array begins with.
 pub(crate) const MAGIC: &[u8] = b"\x93NUMPY";

@@ -16,9 +16,8 @@ use zip::read::ZipFile;
 use super::array::{Array, DType, Element, nearest};
 use crate::error::{ArrayProblem, NotReal, ReadErrorKind};
 use crate::header::{Field, FileFormat, Format, Header, Symmetry};
-use crate::parse::{Body, Purpose};
+use crate::parse::{Body, Parsed, Purpose};
 use crate::preamble::Shape;
-use crate::read::Parsed;
 
 /// Reads a matrix. The archive is in memory while it is read, as its directory is at its end.
 pub(crate) fn read_npz(mut source: impl Read, purpose: Purpose) -> Result<Parsed, ReadErrorKind> {

@@ -91,7 +91,7 @@
 //! | | |
 //! |---|---|
 //! | types | `R`, `C`, `I` or `P`; `S`, `U`, `H`, `Z` or `R`; `A`. Rows in any order within a column; duplicates are summed. The rules of symmetry are those above |
-//! | formats | are obeyed: columns of fixed width without blanks between them, `I`, `E`, `D`, `F`, `G`, scale factors, skipped columns; numbers without a point or without the letter of their exponent |
+//! | formats | are obeyed: columns of fixed width without blanks between them, `I`, `E`, `D`, `F`, `G`, scale factors, skipped columns; numbers without a point or without the letter of their exponent. A line that does not fit its columns is read by its blanks, if they give as many numbers, as in files of SciPy with negative values |
 //! | numbers of lines | in the second line of the header are not compared with the file. The last of five says whether there are right-hand sides |
 //! | right-hand sides | of Harwell–Boeing, dense (`F`) or by columns (`M`), are [`Matrix::rhs`] and what [`read_dense`] gives. Starting guesses and solutions behind them are not kept, nor are those of complex matrices |
 //! | refused | element matrices (`..E`), values in another file (`Q..`), numbers that stand outside of their columns, and columns that are blank where a number is due, which Fortran would read as zero |

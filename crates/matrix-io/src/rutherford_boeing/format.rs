@@ -6,7 +6,7 @@
 //! blank is not zero but missing, and blanks within a number are not skipped.
 
 use crate::error::{Located, Problem, quote};
-use crate::token::{Token, is_blank};
+use crate::token::{Token, Tokens, is_blank};
 
 /// A format: the columns of one line. The next line has the same ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,6 +75,9 @@ impl LineFormat {
 
     /// The numbers of a line, at most `most`, each in its column without the blanks around it. The line must have as many
     /// as the format says, or `most`, and nothing behind them.
+    ///
+    /// A line that does not fit its columns is read by its blanks, if these give as many numbers: SciPy's writer announces
+    /// columns of 25 characters and writes 24.
     pub fn numbers<'a>(
         &'a self,
         line: &'a [u8],
@@ -82,25 +85,54 @@ impl LineFormat {
         what: &'static str,
     ) -> impl Iterator<Item = Result<(Token<'a>, RealColumn), Located>> + 'a {
         let count = usize::try_from(most).unwrap_or(usize::MAX);
-        let count = count.min(self.columns.len());
-        let end = self.columns[..count]
+        let columns = &self.columns[..count.min(self.columns.len())];
+        let mut words = if fits(columns, line) {
+            None
+        } else {
+            Some(Tokens::new(line)).filter(|words| words.clone().count() == columns.len())
+        };
+        let end = columns
             .last()
             .map_or(0, |column| column.start + column.width);
         let rest = line.get(end..).and_then(|rest| trim(rest, end));
-        let extra = rest.map(|token| Err(token.problem(Problem::Extra)));
+        let extra = rest.filter(|_| words.is_none());
+        let extra = extra.map(|token| Err(token.problem(Problem::Extra)));
         let of = move |column: &Column| {
-            let from = column.start.min(line.len());
-            let to = (column.start + column.width).min(line.len());
-            match trim(&line[from..to], from) {
+            let token = match &mut words {
+                Some(words) => words.next(),
+                None => column.token(line),
+            };
+            match token {
                 Some(token) => Ok((token, column.spelling)),
                 None => Err(Located {
-                    column: from + 1,
+                    column: column.start.min(line.len()) + 1,
                     what: Problem::Missing(what),
                 }),
             }
         };
-        self.columns[..count].iter().map(of).chain(extra)
+        columns.iter().map(of).chain(extra)
     }
+}
+
+impl Column {
+    /// What the line has in this column, if it is not blank.
+    fn token(self, line: &[u8]) -> Option<Token<'_>> {
+        let from = self.start.min(line.len());
+        let to = (self.start + self.width).min(line.len());
+        trim(&line[from..to], from)
+    }
+}
+
+/// Whether each column of a line holds one word, and nothing is behind them.
+fn fits(columns: &[Column], line: &[u8]) -> bool {
+    let end = columns
+        .last()
+        .map_or(0, |column| column.start + column.width);
+    let is_word = |token: Token<'_>| !token.bytes.iter().copied().any(is_blank);
+    columns
+        .iter()
+        .all(|column| column.token(line).is_some_and(is_word))
+        && line.get(end..).is_none_or(|rest| trim(rest, end).is_none())
 }
 
 /// The bytes without blanks around them, which start at byte `start` of their line; nothing if all are blank.
@@ -533,6 +565,9 @@ mod tests {
         };
         assert_eq!(cut("   1", 2), missing(5));
         assert_eq!(cut("   1       3", 3), missing(5));
+        // Narrower than the columns, but as many.
+        assert_eq!(cut(" 1 -2 -3", 3), of(&[("1", 2), ("-2", 4), ("-3", 7)]));
+        assert_eq!(cut("1 2     3 ", 3), of(&[("1", 1), ("2", 3), ("3", 9)]));
         let extra = |column, text: &str| {
             Err(Located {
                 column,

@@ -84,8 +84,8 @@ def main():
     np.save("record.npy", np.zeros(1, dtype=[("x", "f8")]))
     np.savez("no_matrix.npz", x=np.zeros(3))
 
-    # Harwell-Boeing by SciPy's own writer.
-    hb = sp.csc_matrix(a)
+    # Harwell-Boeing by SciPy's own writer, whose numbers are narrower than its format says: seen where they are negative.
+    hb = sp.csc_matrix(-a)
     scipy.io.hb_write("harwell.rua", hb)
     scipy.io.mmwrite("harwell.mtx", hb, symmetry="general", precision=17)
 

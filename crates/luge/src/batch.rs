@@ -16,13 +16,13 @@ use luge_sparse::{RealScalar, Scalar, to_u32};
 use rayon::prelude::*;
 
 use crate::accuracy::Accuracy;
+use crate::analysis::Analysis;
 #[cfg(feature = "gpu")]
 use crate::device_plan::DevicePath;
 use crate::error::Error;
 use crate::factors::{Factors, Solution};
 use crate::inform::Inform;
 use crate::path::{Path, Plan};
-use crate::solver::Analysis;
 use crate::task::Refactorized;
 
 /// Streams of a batch, at most.

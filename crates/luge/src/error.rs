@@ -249,6 +249,87 @@ pub enum Error {
     /// The caller raised the cancel flag.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
+    /// An analysis could not be saved, or what was saved is no analysis of this matrix.
+    #[error("saved analysis: {0}")]
+    Saved(#[from] SavedError),
+}
+
+/// Why an analysis could not be saved or loaded.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SavedError {
+    /// The order was not kept, as [`Options::keep_order`](crate::Options::keep_order) is off.
+    #[error("the order was not kept, for the option keep_order is off")]
+    NotKept,
+    /// Reading or writing failed.
+    #[error("{message}")]
+    Io {
+        /// What kind of failure it is.
+        kind: std::io::ErrorKind,
+        /// What the system said.
+        message: String,
+    },
+    /// The file does not begin as a saved analysis does.
+    #[error("the file is no saved analysis")]
+    NotAnAnalysis,
+    /// The file has a version of the format that is not known.
+    #[error("the file has version {found} of the format; this program reads version {known}")]
+    OtherVersion {
+        /// Its version.
+        found: u32,
+        /// The version that is read.
+        known: u32,
+    },
+    /// The file ends too early.
+    #[error("the file ends too early")]
+    Truncated,
+    /// The checksum does not fit the contents: the file was damaged.
+    #[error("the file is damaged: its checksum is another one")]
+    Checksum,
+    /// The contents contradict each other, though the checksum fits.
+    #[error("the file is damaged: {what}")]
+    Damaged {
+        /// What is not as it can be.
+        what: &'static str,
+    },
+    /// The analysis is for values of another type.
+    #[error("the analysis is for {saved} matrices, this one is {given}")]
+    OtherScalar {
+        /// The type that was analyzed.
+        saved: &'static str,
+        /// The type of this matrix.
+        given: &'static str,
+    },
+    /// The analysis is for another pattern.
+    #[error(
+        "the analysis is for another pattern: of order {} with {} entries; this matrix has order {} and {} entries",
+        saved.0, saved.1, given.0, given.1
+    )]
+    OtherPattern {
+        /// Order and entries of the matrix that was analyzed.
+        saved: (u64, u64),
+        /// Order and entries of this matrix; they may be the same, in other places.
+        given: (u64, u64),
+    },
+    /// The analysis was made with another option, or took the matrix for one of another kind.
+    #[error("the analysis was made with {option} {saved}; here it is {given}")]
+    OtherOption {
+        /// The option.
+        option: &'static str,
+        /// Its value in the analysis.
+        saved: String,
+        /// Its value here.
+        given: String,
+    },
+}
+
+impl From<std::io::Error> for SavedError {
+    fn from(error: std::io::Error) -> Self {
+        Self::Io {
+            kind: error.kind(),
+            message: error.to_string(),
+        }
+    }
 }
 
 fn count_rows(count: usize) -> String {

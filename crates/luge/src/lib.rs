@@ -234,6 +234,7 @@
 #![cfg_attr(not(feature = "gpu"), allow(dead_code))]
 
 mod accuracy;
+mod analysis;
 mod attempts;
 mod backend;
 mod batch;
@@ -272,6 +273,7 @@ mod path;
 mod permuted;
 mod probe;
 mod reductions;
+mod saved;
 mod shared;
 mod solver;
 mod stored;
@@ -283,9 +285,10 @@ mod threads;
 mod tree_factors;
 
 pub use accuracy::Accuracy;
+pub use analysis::Analysis;
 pub use batch::BatchFactors;
 pub use determinant::Determinant;
-pub use error::Error;
+pub use error::{Error, SavedError};
 #[cfg(feature = "gpu")]
 pub use factors::SolutionCheck;
 pub use factors::{Factors, Solution};
@@ -318,7 +321,7 @@ pub use options::{
     BackendChoice, CpuEngine, DeviceEngine, FactorPrecision, MatrixKind, Options, Ordinals,
     Pivoting, Regularization, ResidualCheck, SingularAction,
 };
-pub use solver::{Analysis, Solver};
+pub use solver::Solver;
 /// The crate whose matrices most examples use, in the version that this one takes.
 pub use sprs;
 pub use task::Refactorized;

@@ -423,6 +423,9 @@ pub struct Options {
     /// Whether a factorization also estimates the reciprocal condition number of the scaled matrix,
     /// at the cost of up to ten solves.
     pub estimate_condition: bool,
+    /// Whether an analysis keeps the order of the matrix as it was found, which
+    /// [`Analysis::save`](crate::Analysis::save) writes. It takes 32 bytes for each row.
+    pub keep_order: bool,
     /// Most bytes on the host's heap that a solver and all that it has made and that still is there (analyses, factors)
     /// hold at once, the working memory of the call that runs included; `None`: no limit. On the CPU every array is
     /// reserved before it is allocated, in each phase, so the limit is never exceeded: what does not fit is
@@ -468,6 +471,7 @@ impl Default for Options {
             max_growth: 1e8,
             residual_check: ResidualCheck::default(),
             estimate_condition: false,
+            keep_order: false,
             max_host_bytes: None,
             max_device_bytes: None,
             cancel: CancelFlag::new(),
@@ -495,6 +499,7 @@ luge_sparse::setters!(Options {
     max_growth: f64,
     residual_check: ResidualCheck,
     estimate_condition: bool,
+    keep_order: bool,
     max_host_bytes: Option<u64>,
     max_device_bytes: Option<u64>,
     cancel: CancelFlag,

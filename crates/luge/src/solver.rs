@@ -1,7 +1,7 @@
 //! The solver and the analysis of a pattern.
 
 use std::borrow::Cow;
-use std::marker::PhantomData;
+use std::io::Read;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -11,10 +11,11 @@ use luge_device::Stream;
 use luge_frontal::{Full, Lower};
 use luge_ordering::{Method, Ordering, OrderingOptions, SymmetricOrdering};
 use luge_sparse::{
-    CompressedPattern, Compression, FilledPattern, Index, Levels, MatrixRef, MemoryBudget,
-    PatternRef, RealScalar, Reservation, Scalar, to_u32,
+    CompressedPattern, Compression, Index, MatrixRef, MemoryBudget, PatternRef, RealScalar,
+    Reservation, to_u32,
 };
 
+use crate::analysis::Analysis;
 use crate::attempts::Remedy;
 #[cfg(feature = "gpu")]
 use crate::backend::auto::{Auto, Chosen, CpuWork, Work, tree_seconds};
@@ -26,15 +27,16 @@ use crate::device_choice;
 #[cfg(feature = "gpu")]
 use crate::device_plan::{DevicePath, DevicePlace};
 use crate::error::Error;
-use crate::factors::{Factors, RENEWAL_PER_ENTRY};
+use crate::factors::RENEWAL_PER_ENTRY;
 use crate::host_path::HostPath;
 use crate::inform::{Inform, PredictedSeconds, Seconds, Warning};
 #[cfg(feature = "gpu")]
 use crate::options::BackendChoice;
 use crate::options::{DeviceEngine, FactorPrecision, MatrixKind, Options, Pivoting, SymmetricKind};
 use crate::ordered::{costs_of, for_static_pivots, order_within};
-use crate::path::{Path, Plan};
+use crate::path::Path;
 use crate::reductions;
+use crate::saved::{Order, Purpose, Saved};
 use crate::shared::Shared;
 use crate::stored::{Rows, pattern_of, values_in_wide};
 use crate::symmetric;
@@ -97,15 +99,6 @@ struct Choice<O> {
     options: Arc<OrderingOptions>,
     ordering: (O, Reservation),
     predicted: Option<PredictedSeconds>,
-}
-
-/// What can be known of a matrix before its values are eliminated: permutations, scaling, filled
-/// pattern and levels. Good for every matrix of the same pattern, though permutations and scaling
-/// were chosen for the values that were analyzed.
-pub struct Analysis<T: Scalar> {
-    pub(crate) plan: Arc<Plan<T::Wide>>,
-    pub(crate) inform: Arc<Inform>,
-    scalar: PhantomData<T>,
 }
 
 #[cfg(feature = "gpu")]
@@ -217,7 +210,7 @@ impl Solver {
     ) -> Result<Analysis<T>, Error> {
         let a = a.into();
         a.check()?;
-        self.analyze_checked(&a.pattern(), Some(&a))
+        self.analyze_checked(&a.pattern(), Some(&a), None)
     }
 
     /// Orders and analyzes a pattern whose values are not known yet, for matrices of the scalar type `T`.
@@ -248,7 +241,42 @@ impl Solver {
     ) -> Result<Analysis<T>, Error> {
         let pattern = pattern.into();
         pattern.check()?;
-        self.analyze_checked(&pattern, None)
+        self.analyze_checked(&pattern, None, None)
+    }
+
+    /// Analyzes a matrix by what [`Analysis::save`] wrote, which takes the time of what comes after an ordering.
+    ///
+    /// The matrix has the pattern of the one whose analysis was saved, by rows or by columns, and is to be analyzed with the
+    /// same options as far as they concern matching, scaling and blocks, and be of the same kind. It may have other values:
+    /// permutations and scaling are those of the values that were analyzed. The backend may be another one; an order that
+    /// was found for a device serves the CPU too, and the other way round, though either may find one that suits it more.
+    ///
+    /// ```
+    /// use luge::{Options, Solver};
+    ///
+    /// let a = sprs::CsMat::<f64>::eye(3);
+    /// let mut file = Vec::new();
+    /// let solver = Solver::new(Options::default().keep_order(true))?;
+    /// solver.analyze(&a)?.save(&mut file)?;
+    ///
+    /// let analysis = Solver::new(Options::default())?.load_analysis(&a, &file[..])?;
+    /// assert_eq!(analysis.factorize(&a)?.solve(&[1.0, 2.0, 3.0])?.x, [1.0, 2.0, 3.0]);
+    /// # Ok::<(), luge::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Saved`] if the file is damaged, of another version, or of another pattern, scalar or kind; those of
+    /// [`analyze`](Self::analyze).
+    pub fn load_analysis<'a, T: RealScalar, I: Index>(
+        &self,
+        a: impl Into<MatrixRef<'a, T, I>>,
+        source: impl Read,
+    ) -> Result<Analysis<T>, Error> {
+        let a = a.into();
+        a.check()?;
+        let saved = Saved::read(source)?;
+        self.analyze_checked(&a.pattern(), Some(&a), Some(&saved))
     }
 
     /// Chooses the backend for a matrix of so many rows and entries that is ordered for the backend that the options name;
@@ -282,10 +310,9 @@ impl Solver {
     fn choose_symmetric(
         &self,
         request: &symmetric::Request<'_>,
-        ordered: (SymmetricOrdering, Reservation),
-        values: Option<&[f64]>,
+        order: impl Fn(&symmetric::Request<'_>) -> Result<(SymmetricOrdering, Reservation), Error>,
     ) -> Result<Choice<SymmetricOrdering>, Error> {
-        let choice = self.not_chosen(ordered);
+        let choice = self.not_chosen(order(request)?);
         #[cfg(feature = "gpu")]
         if let Some(auto) = &self.auto
             && self.options.device_engine != DeviceEngine::Columns
@@ -299,17 +326,14 @@ impl Solver {
             let seconds =
                 |(ordering, _): &(SymmetricOrdering, _)| tree_seconds::<Lower>(&ordering.forest);
             let order = || {
-                let on_device = symmetric::Request {
+                order(&symmetric::Request {
                     on_device: true,
                     ..*request
-                };
-                on_device.order(values)
+                })
             };
             let chosen = auto.choose(&self.options, work, order, seconds)?;
             return Ok(choice.with(chosen, auto));
         }
-        #[cfg(not(feature = "gpu"))]
-        let _ = (request, values);
         Ok(choice)
     }
 
@@ -329,20 +353,8 @@ impl Solver {
         }
     }
 
-    /// Analyzes a checked pattern, with the values of a matrix that has it if they are known.
-    fn analyze_checked<T: RealScalar, I: Index>(
-        &self,
-        a: &PatternRef<'_, I>,
-        matrix: Option<&MatrixRef<'_, T, I>>,
-    ) -> Result<Analysis<T>, Error> {
-        let (n, nnz) = (a.rows(), a.nnz());
-        if a.cols() != n {
-            return Err(Error::NotSquare {
-                rows: n,
-                cols: a.cols(),
-            });
-        }
-        to_u32(n, "number of rows")?;
+    /// Refuses options that are for another order of the matrix.
+    fn check_lengths(&self, n: usize) -> Result<(), Error> {
         if let Method::User { rows, .. } = &self.ordering.method
             && rows.len() != n
         {
@@ -355,19 +367,38 @@ impl Solver {
             let signs = regularization.signs.len();
             return Err(Error::SignsLength { signs, n });
         }
+        Ok(())
+    }
+
+    /// Analyzes a checked pattern, with the values of a matrix that has it if they are known.
+    fn analyze_checked<T: RealScalar, I: Index>(
+        &self,
+        a: &PatternRef<'_, I>,
+        matrix: Option<&MatrixRef<'_, T, I>>,
+        saved: Option<&Saved>,
+    ) -> Result<Analysis<T>, Error> {
+        let (n, nnz) = (a.rows(), a.nnz());
+        if a.cols() != n {
+            return Err(Error::NotSquare {
+                rows: n,
+                cols: a.cols(),
+            });
+        }
+        to_u32(n, "number of rows")?;
+        self.check_lengths(n)?;
         let limits = Limits {
             cancel: self.options.cancel.clone(),
             max_host_bytes: self.options.max_host_bytes,
             memory: self.memory.clone(),
         };
         let by_columns = a.compression() == Compression::Columns;
-        let of_pattern_alone = matrix.is_none();
+        let of_pattern_alone = Saved::is_of_pattern_alone(matrix.is_none(), saved);
         let is_single = size_of::<T>() != size_of::<f64>();
         let (order, entries) = (n as u64, nnz as u64);
         let of_pattern = limits.reserve(8 * (order + 1) + 4 * entries, "ordering")?;
         // The rows, where each entry is among the columns, and the values in that order and in f64.
         let turned = Rows::bytes(order, entries, by_columns);
-        let widened = if is_single || of_pattern_alone || !a.is_compact() {
+        let widened = if is_single || matrix.is_none() || !a.is_compact() {
             8 * entries
         } else {
             0
@@ -406,14 +437,24 @@ impl Solver {
                 by_columns,
             };
             let values = matrix.map(|_| in_wide);
-            return self.analyze_symmetric(stored, symmetry, values, limits, single);
+            return self.analyze_symmetric(stored, symmetry, values, limits, single, saved);
         }
         drop(of_search);
         let rows = Rows::new(&pattern, by_columns, &limits.cancel)?;
         let values = rows.values(&in_wide);
         limits.cancel.check()?;
-        let order = |options: &OrderingOptions| {
-            order_within(options, &self.threads, &limits, &rows, &values)
+        let purpose = || {
+            Purpose::new(
+                &rows.pattern,
+                None,
+                &self.ordering,
+                size_of::<T>(),
+                of_pattern_alone,
+            )
+        };
+        let order = |options: &OrderingOptions| match saved {
+            Some(saved) => saved.general(&purpose(), &limits),
+            None => order_within(options, &self.threads, &limits, &rows, &values),
         };
         let (ordering, of_ordering) = order(&self.ordering)?;
         let Choice {
@@ -422,11 +463,50 @@ impl Solver {
             ordering: (ordering, of_ordering),
             predicted,
         } = self.choose((n, nnz), (ordering, of_ordering), order)?;
+        let kept = self.keep(&limits, || (purpose(), Order::General(ordering.clone())))?;
         let mut inform = self.inform_on(&backend, n, nnz);
         inform.predicted_seconds = predicted;
         inform.describe_ordering(&ordering);
         inform.warn_of(&backend);
-        let path = match &backend {
+        let general = General {
+            limits: &limits,
+            rows: &rows,
+            values: &values,
+            single,
+        };
+        let ordered = (ordering, of_ordering);
+        let path = self.plan::<T>(&backend, general, &ordering_options, ordered, &mut inform)?;
+        drop(values);
+        drop((rows, of_rows));
+        let stored = Stored {
+            pattern,
+            memory: of_pattern,
+            by_columns,
+        };
+        let shared = self.shared::<T>(stored, None, limits, ordering_options, of_pattern_alone);
+        Ok(Analysis::new(path, shared, inform, kept))
+    }
+
+    /// Plans the phases after the ordering of a general matrix.
+    fn plan<T: RealScalar>(
+        &self,
+        backend: &Backend,
+        matrix: General<'_>,
+        ordering_options: &OrderingOptions,
+        (ordering, of_ordering): (Ordering, Reservation),
+        inform: &mut Inform,
+    ) -> Result<Path<T::Wide>, Error> {
+        #[cfg(not(feature = "gpu"))]
+        let _ = (ordering_options, matrix.values);
+        let General {
+            limits,
+            rows,
+            single,
+            ..
+        } = matrix;
+        #[cfg(feature = "gpu")]
+        let values = matrix.values;
+        Ok(match backend {
             Backend::Cpu { .. } => {
                 let start = Instant::now();
                 let (predicted, off_diagonal) =
@@ -434,13 +514,13 @@ impl Solver {
                 let path = HostPath::new(
                     &self.options,
                     &self.threads,
-                    &limits,
-                    &rows,
+                    limits,
+                    rows,
                     (ordering, of_ordering),
                     single,
                 )?;
                 inform.seconds.symbolic = start.elapsed().as_secs_f64();
-                path.describe(&mut inform, predicted.lnz, predicted.unz + off_diagonal);
+                path.describe(inform, predicted.lnz, predicted.unz + off_diagonal);
                 if inform.flops == 0.0 {
                     inform.flops = predicted.flops;
                 }
@@ -450,32 +530,23 @@ impl Solver {
             Backend::Gpu(backend) => {
                 let place = DevicePlace {
                     backend,
-                    limits: &limits,
+                    limits,
                     threads: &self.threads,
-                    rows: &rows,
+                    rows,
                     single,
                 };
                 let path = DevicePath::choose(
                     &self.options,
-                    &ordering_options,
+                    ordering_options,
                     place,
-                    &values,
+                    values,
                     ordering,
-                    &mut inform,
+                    inform,
                 )?;
-                path.analysis.describe(&mut inform);
+                path.analysis.describe(inform);
                 Path::Device(path)
             }
-        };
-        drop(values);
-        drop((rows, of_rows));
-        let stored = Stored {
-            pattern,
-            memory: of_pattern,
-            by_columns,
-        };
-        let shared = self.shared::<T>(stored, None, limits, ordering_options, of_pattern_alone);
-        Ok(Analysis::new(path, shared, inform))
+        })
     }
 
     /// Analyzes a symmetric matrix, all of whose pattern is `stored`, with the values that the caller stores if they are
@@ -487,6 +558,7 @@ impl Solver {
         values: Option<Cow<'_, [f64]>>,
         limits: Limits,
         single: bool,
+        saved: Option<&Saved>,
     ) -> Result<Analysis<T>, Error> {
         let (n, nnz) = (stored.pattern.major_dim(), stored.pattern.nnz());
         let held = 8 * (n as u64 + 1) + 4 * nnz as u64 + symmetry.bytes();
@@ -494,7 +566,7 @@ impl Solver {
         let grown = stored.memory.grow(more);
         grown.map_err(|error| Error::from_budget(error, "ordering"))?;
         let _of_values = limits.reserve(8 * nnz as u64, "ordering")?;
-        let of_pattern_alone = values.is_none();
+        let of_pattern_alone = Saved::is_of_pattern_alone(values.is_none(), saved);
         let values = match values {
             None => None,
             Some(values) => {
@@ -519,13 +591,29 @@ impl Solver {
             single,
             on_device: !matches!(self.backend, Backend::Cpu { .. }),
         };
-        let ordered = request.order(values.as_deref())?;
+        let purpose = || {
+            let (pattern, kind) = (&stored.pattern, Some(symmetry.kind));
+            Purpose::new(
+                pattern,
+                kind,
+                &self.ordering,
+                size_of::<T>(),
+                of_pattern_alone,
+            )
+        };
+        let order = |request: &symmetric::Request<'_>| match saved {
+            Some(saved) => saved.symmetric(&purpose(), &limits),
+            None => request.order(values.as_deref()),
+        };
         let Choice {
             backend,
             ordering,
             predicted,
             ..
-        } = self.choose_symmetric(&request, ordered, values.as_deref())?;
+        } = self.choose_symmetric(&request, order)?;
+        let kept = self.keep(&limits, || {
+            (purpose(), Order::Symmetric(ordering.0.clone()))
+        })?;
         let mut inform = self.inform_on(&backend, n, nnz);
         inform.predicted_seconds = predicted;
         inform.describe_symmetric(&ordering.0);
@@ -558,7 +646,20 @@ impl Solver {
         let ordering = Arc::clone(&self.ordering);
         let symmetry = Some(Arc::new(symmetry));
         let shared = self.shared::<T>(stored, symmetry, limits, ordering, of_pattern_alone);
-        Ok(Analysis::new(path, shared, inform))
+        Ok(Analysis::new(path, shared, inform, kept))
+    }
+
+    /// The order and what it is for, if it is to be kept.
+    fn keep(
+        &self,
+        limits: &Limits,
+        order: impl FnOnce() -> (Purpose, Order),
+    ) -> Result<Option<Arc<Saved>>, Error> {
+        if !self.options.keep_order {
+            return Ok(None);
+        }
+        let (purpose, order) = order();
+        Ok(Some(Arc::new(Saved::new(purpose, order, limits)?)))
     }
 
     /// The beginning of a report.
@@ -610,6 +711,16 @@ impl Solver {
     }
 }
 
+/// A general matrix that is ordered.
+#[derive(Clone, Copy)]
+struct General<'a> {
+    limits: &'a Limits,
+    rows: &'a Rows<'a>,
+    /// By rows.
+    values: &'a [f64],
+    single: bool,
+}
+
 /// The pattern of a matrix, and what is reserved for it.
 struct Stored {
     pattern: CompressedPattern,
@@ -646,75 +757,3 @@ const SLACK_PER_THREAD: u64 = 16 << 10;
 
 /// Seconds that it takes to copy an entry of a pattern, and to check it, at least.
 const PATTERN_PER_ENTRY: f64 = 1e-9;
-
-impl<T: RealScalar> Analysis<T> {
-    fn new(path: Path<T::Wide>, shared: Shared, inform: Inform) -> Self {
-        Self {
-            plan: Arc::new(Plan { path, shared }),
-            inform: Arc::new(inform),
-            scalar: PhantomData,
-        }
-    }
-
-    /// Sizes, times and the code path of the analysis.
-    pub fn inform(&self) -> &Inform {
-        &self.inform
-    }
-
-    /// The filled pattern of the permuted matrix B and the levels of its columns. From the column engine of a device
-    /// they are copied to the host as it found them; otherwise they are computed, on the CPU.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::OutOfMemory`], [`Error::Cancelled`], those of the device.
-    pub fn structure(&self) -> Result<(FilledPattern, Levels), Error> {
-        match &self.plan.path {
-            Path::Host(path) => self
-                .plan
-                .shared
-                .host_structure(path.analysis.transform().clone()),
-            #[cfg(feature = "gpu")]
-            Path::Device(path) => path.analysis.structure(&self.plan.shared),
-        }
-    }
-
-    /// Factorizes a matrix of the pattern that was analyzed, or of a part of it: what it has no entry for is zero.
-    ///
-    /// It may be stored another way than the analyzed one, by rows or by columns and with other integers; it takes a
-    /// transposition, or a search, if it is.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::InvalidMatrix`]; [`Error::OtherSize`]; [`Error::ExtraEntry`] if it has an entry that the analyzed matrix
-    /// has not; [`Error::NotFinite`]; [`Error::NotSymmetric`] and [`Error::NotPositiveDefinite`] if it is not of the
-    /// [kind](crate::Options::kind) that the options say; [`Error::ZeroPivot`] if it is singular to rounding;
-    /// [`Error::Overflow`]; [`Error::OutOfMemory`]; [`Error::Cancelled`]; those of the device.
-    pub fn factorize<'a, I: Index>(
-        &self,
-        a: impl Into<MatrixRef<'a, T, I>>,
-    ) -> Result<Factors<T>, Error> {
-        Factors::new(Arc::clone(&self.plan), &a.into(), &self.inform)
-    }
-
-    /// As [`factorize`](Self::factorize), for the values alone, in the order in which the analyzed matrix is stored.
-    ///
-    /// # Errors
-    ///
-    /// As [`factorize`](Self::factorize).
-    ///
-    /// # Panics
-    ///
-    /// If there is not one value for each entry of the analyzed matrix.
-    #[track_caller]
-    pub fn factorize_values(&self, values: &[T]) -> Result<Factors<T>, Error> {
-        Factors::with_values(Arc::clone(&self.plan), values, &self.inform)
-    }
-}
-
-impl<T: Scalar> std::fmt::Debug for Analysis<T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Analysis")
-            .field("inform", &self.inform)
-            .finish_non_exhaustive()
-    }
-}

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use luge_sparse::IndexOverflow;
 
-use crate::header::{Field, Format, Symmetry};
+use crate::header::{Field, FileFormat, Format, Symmetry};
 
 /// Why a file could not be read: what is wrong, and in which file if a path was given.
 #[derive(Debug)]
@@ -102,6 +102,30 @@ pub enum ReadErrorKind {
     /// Real values were asked for.
     #[error(transparent)]
     NotReal(#[from] NotReal),
+    /// Right-hand sides were asked for, and the file is a matrix without any.
+    #[error("the file is a {file} matrix without right-hand sides")]
+    NoRightHandSides {
+        /// The format of the file.
+        file: FileFormat,
+    },
+    /// An array of NumPy is not what it has to be.
+    #[error("{array}{}: {what}", element.map(|k| format!(", element {k}")).unwrap_or_default())]
+    Array {
+        /// The name of the array in its archive.
+        array: &'static str,
+        /// The element in the order of the file, from 0, if one is wrong.
+        element: Option<u64>,
+        /// What is wrong.
+        what: ArrayProblem,
+    },
+    /// A zip archive is damaged, or cannot be read.
+    #[error("the archive cannot be read: {0}")]
+    Archive(io::Error),
+    /// The file is a zip archive, as `.npz` files are, and this build reads none.
+    #[error(
+        "the file is a zip archive (.npz), which this build does not read: its feature `npz` is off"
+    )]
+    NpzOff,
     /// One column was asked for.
     #[error("a vector must have one column, this is {nrows} x {ncols}")]
     NotAVector {
@@ -120,7 +144,7 @@ pub struct NotReal {
     pub field: Field,
 }
 
-/// The rule of the Matrix Market format that a line breaks.
+/// The rule of its format that a line breaks.
 ///
 /// Texts quoted from the file are cut after 40 bytes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -236,12 +260,167 @@ pub enum Problem {
         /// Entries found.
         found: u64,
     },
+    /// The file ends before a line of the header of a Rutherford–Boeing file.
+    #[error("the file ends before the line with the {0}")]
+    NoHeaderLine(&'static str),
+    /// The type of a Rutherford–Boeing matrix is none of those that there are.
+    #[error(
+        "unknown matrix type {0:?}, expected three letters: R, C, I or P, then S, U, H, Z or R, then A"
+    )]
+    UnknownMatrixType(String),
+    /// The matrix is a list of element matrices, which nobody has added up.
+    #[error(
+        "matrix type {0:?} stands for element matrices; only assembled matrices, ending in A, are read"
+    )]
+    Elemental(String),
+    /// The values of a Rutherford–Boeing matrix are in a file of their own.
+    #[error("matrix type {0:?} stands for values in another file, which is not read")]
+    ValuesElsewhere(String),
+    /// A Fortran format is malformed, or describes something other than lines of numbers.
+    #[error("{0:?} is not a Fortran format for lines of numbers, such as (10I8) or (1P,4E20.12)")]
+    BadFormat(String),
+    /// A Fortran format is for real numbers where whole numbers are due.
+    #[error("the format {0:?} is for real numbers, but whole numbers are due")]
+    NotAFormatOfIntegers(String),
+    /// Right-hand sides of a Harwell–Boeing file are neither dense (F) nor sparse (M).
+    #[error("unknown type of right-hand sides {0:?}, expected F or M")]
+    UnknownRightHandSide(String),
+    /// A column pointer is below the one before it, or the first one is not 1, or one is beyond the last entry.
+    #[error("the column pointer is {found}, expected {least} to {most}")]
+    BadPointer {
+        /// The pointer.
+        found: u64,
+        /// The least that it may be: the pointer before it.
+        least: u64,
+        /// The most that it may be: one more than the number of entries, or 1 for the first pointer.
+        most: u64,
+    },
+    /// The last column pointer is not one more than the number of entries.
+    #[error("the last column pointer is {found}, but the header announces {announced} entries")]
+    LastPointer {
+        /// The pointer.
+        found: u64,
+        /// Announced number of entries.
+        announced: u64,
+    },
+    /// The file ends within a list of numbers.
+    #[error("the file ends after {found} of {announced} {what}")]
+    Truncated {
+        /// What is listed.
+        what: &'static str,
+        /// Announced number.
+        announced: u64,
+        /// Numbers found.
+        found: u64,
+    },
+    /// Something stands behind all that the header announces.
+    #[error("unexpected {0:?} after the last number")]
+    AfterEnd(String),
     /// The line is longer than any entry or sensible comment.
     #[error("the line is longer than {limit} bytes")]
     LineTooLong {
         /// The longest line, with its end.
         limit: usize,
     },
+}
+
+/// What is wrong with an array of NumPy.
+///
+/// Indices and elements count from 0, as NumPy counts.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ArrayProblem {
+    /// The source failed, or its compressed stream is corrupt.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// The archive has no such array.
+    #[error("the archive has no array of this name; it is none of scipy.sparse.save_npz")]
+    Missing,
+    /// It does not begin as arrays do, or ends within its header.
+    #[error("it is not an array of NumPy")]
+    NotAnArray,
+    /// The version of the format is none of 1, 2 and 3.
+    #[error("version {0}.{1} of the format of arrays is unknown")]
+    UnknownVersion(u8, u8),
+    /// The header is malformed.
+    #[error("the header is malformed: {0}")]
+    BadHeader(String),
+    /// Elements are none of those that are read.
+    #[error(
+        "elements of the type {0:?} are not read, only whole numbers, f4, f8, c8, c16 and bool"
+    )]
+    UnknownType(String),
+    /// Elements are text where numbers are due.
+    #[error("it holds text, but numbers are due")]
+    NotNumbers,
+    /// Elements are numbers where text is due.
+    #[error("it holds numbers, but text is due")]
+    NotText,
+    /// The shape is another one than what is due.
+    #[error("the shape is {found:?}, but {expected} are due")]
+    OtherShape {
+        /// The shape.
+        found: Vec<u64>,
+        /// What it should be.
+        expected: &'static str,
+    },
+    /// The length does not fit that of other arrays.
+    #[error("it has {found} elements, but {expected} are due")]
+    OtherLength {
+        /// Number of elements.
+        found: u64,
+        /// What it should be.
+        expected: u64,
+    },
+    /// The array ends before its last element.
+    #[error("it ends after {found} of {announced} elements")]
+    Truncated {
+        /// Elements found.
+        found: u64,
+        /// Elements announced.
+        announced: u64,
+    },
+    /// Something follows the last element.
+    #[error("it goes on after the {announced} elements announced")]
+    AfterEnd {
+        /// Elements announced.
+        announced: u64,
+    },
+    /// The matrix has a format that SciPy does not write.
+    #[error("unknown sparse format {0:?}, expected csr, csc, coo, bsr or dia")]
+    UnknownFormat(String),
+    /// A size has more than 32 bits.
+    #[error(transparent)]
+    IndexOverflow(#[from] IndexOverflow),
+    /// An index or a size is not a whole number, or a size is negative.
+    #[error("an index or a size must be a whole number, and a size not negative")]
+    NotAnIndex,
+    /// An index is negative or exceeds the size.
+    #[error("the {axis} index is {index}, but the matrix has {bound}")]
+    IndexOutOfRange {
+        /// Which index.
+        axis: &'static str,
+        /// The index, or the nearest that 64 bits hold.
+        index: i64,
+        /// The size.
+        bound: usize,
+    },
+    /// A pointer is below the one before it, or the first one is not 0.
+    #[error(
+        "the pointer is {found}; the first must be 0, and none less than the one before it, here {least}"
+    )]
+    BadPointer {
+        /// The pointer, or the nearest that 64 bits hold.
+        found: i64,
+        /// The pointer before it.
+        least: u64,
+    },
+    /// A whole number has more digits than an `f64` holds.
+    #[error("{0} has no exact representation as a double")]
+    InexactInteger(String),
+    /// A complex number where a real one is due.
+    #[error("a real number is due, but elements are complex")]
+    NotReal,
 }
 
 /// Why a matrix could not be written.
@@ -273,6 +452,17 @@ pub enum WriteError {
 pub(crate) struct Located {
     pub column: usize,
     pub what: Problem,
+}
+
+impl Located {
+    /// The error in line `line`, counted from 1.
+    pub fn at_line(self, line: u64) -> ReadErrorKind {
+        ReadErrorKind::Parse {
+            line,
+            column: self.column,
+            what: self.what,
+        }
+    }
 }
 
 /// The text of `bytes` for a message: at most 40 bytes, what is not UTF-8 replaced.

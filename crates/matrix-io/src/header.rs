@@ -2,6 +2,20 @@
 
 use std::fmt;
 
+/// The format of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum FileFormat {
+    /// Matrix Market.
+    MatrixMarket,
+    /// Rutherford–Boeing, or Harwell–Boeing, which is nearly the same.
+    RutherfordBoeing,
+    /// A sparse matrix of SciPy, by `scipy.sparse.save_npz`.
+    Npz,
+    /// A dense array of NumPy, by `numpy.save`.
+    Npy,
+}
+
 /// How the entries are laid out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Format {
@@ -38,18 +52,32 @@ pub enum Symmetry {
     Hermitian,
 }
 
-/// The first line of a file, and the comments below it.
+/// What a file says of its matrix before the entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
-    /// Layout of the entries.
+    /// Format of the file.
+    pub file: FileFormat,
+    /// Layout of the entries. Formats other than Matrix Market count as coordinate unless they are dense.
     pub format: Format,
     /// Type of the values.
     pub field: Field,
     /// Which entries are stored.
     pub symmetry: Symmetry,
-    /// The comment lines between the first line and the size line, without `%` and surrounding
-    /// blanks.
+    /// Matrix Market: the comment lines between the first line and the size line, without `%` and surrounding
+    /// blanks. Rutherford–Boeing: title and key, those that are not blank.
     pub comments: Vec<String>,
+}
+
+impl FileFormat {
+    /// The name of the format.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::MatrixMarket => "Matrix Market",
+            Self::RutherfordBoeing => "Rutherford-Boeing",
+            Self::Npz => "SciPy npz",
+            Self::Npy => "NumPy npy",
+        }
+    }
 }
 
 impl Format {
@@ -83,6 +111,12 @@ impl Symmetry {
             Self::SkewSymmetric => "skew-symmetric",
             Self::Hermitian => "hermitian",
         }
+    }
+}
+
+impl fmt::Display for FileFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
     }
 }
 

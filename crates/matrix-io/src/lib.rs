@@ -1,4 +1,13 @@
-//! Matrix Market files: reading, plain or gzip, with errors that say where; writing, without loss.
+//! Files of matrices: reading, plain or gzip, with errors that say where; writing, without loss.
+//!
+//! | format | read | written |
+//! |---|---|---|
+//! | Matrix Market | sparse and dense | sparse and dense |
+//! | Rutherford–Boeing, Harwell–Boeing | assembled matrices, right-hand sides of Harwell–Boeing | [`write_rutherford_boeing`] |
+//! | SciPy's `.npz` (feature `npz`) | csr, csc, coo, bsr, dia; matrices and arrays | |
+//! | NumPy's `.npy` | one or two dimensions | dense, by [`write_dense`] to a path that ends so |
+//!
+//! Which format a file has is told from its content, whatever its name.
 //!
 //! ```
 //! let text = "\
@@ -22,7 +31,7 @@
 //! matrix in CSR. [`read_dense`] and [`read_vector`] give right-hand sides. [`write()`],
 //! [`write_pattern`] and [`write_dense`] write.
 //!
-//! # What is accepted
+//! # What is accepted of Matrix Market
 //!
 //! | | |
 //! |---|---|
@@ -43,7 +52,7 @@
 //! | zeros | of a coordinate file are entries like any other, and `-0` keeps its sign; those of an array file are dropped from a sparse matrix |
 //! | empty | matrices of 0 rows, 0 columns or 0 entries |
 //!
-//! # What is refused
+//! # What is refused of Matrix Market
 //!
 //! All of it by a [`ReadErrorKind`] that names the first offender, most by
 //! [`Parse`](ReadErrorKind::Parse) with line, column and [`Problem`].
@@ -77,17 +86,38 @@
 //! ));
 //! ```
 //!
+//! # Rutherford–Boeing and Harwell–Boeing
+//!
+//! | | |
+//! |---|---|
+//! | types | `R`, `C`, `I` or `P`; `S`, `U`, `H`, `Z` or `R`; `A`. Rows in any order within a column; duplicates are summed. The rules of symmetry are those above |
+//! | formats | are obeyed: columns of fixed width without blanks between them, `I`, `E`, `D`, `F`, `G`, scale factors, skipped columns; numbers without a point or without the letter of their exponent. A line that does not fit its columns is read by its blanks, if they give as many numbers, as in files of SciPy with negative values |
+//! | numbers of lines | in the second line of the header are not compared with the file. The last of five says whether there are right-hand sides |
+//! | right-hand sides | of Harwell–Boeing, dense (`F`) or by columns (`M`), are [`Matrix::rhs`] and what [`read_dense`] gives. Starting guesses and solutions behind them are not kept, nor are those of complex matrices |
+//! | refused | element matrices (`..E`), values in another file (`Q..`), numbers that stand outside of their columns, and columns that are blank where a number is due, which Fortran would read as zero |
+//!
+//! The supplementary files of Rutherford–Boeing, such as right-hand sides in a file of their own, are not read.
+//!
+//! # NumPy and SciPy
+//!
+//! Whole numbers of 8 to 64 bits, of which an `f64` has to hold the value; `bool`, as 0 and 1; real and complex numbers of
+//! single and double precision; bytes in either order; versions 1 to 3 of the format of arrays. Refused are half and
+//! extended precision, texts, records and objects. Explicit zeros stay, but for those of `dia`, where they fill up lines.
+//! Errors are [`Array`](ReadErrorKind::Array), with the name of the array and the number of its element. An `.npz` is in
+//! memory as a whole while it is read.
+//!
 //! # Cost
 //!
 //! Reading takes time linear in the text, if the file is sorted by rows or columns; otherwise rows are
 //! sorted one by one. Memory follows what was read, never what was announced: 16 bytes for each stored
 //! entry of a real matrix while reading, then the matrix beside that; at most 2.5 times the final
-//! matrix unless many duplicates collapse. The text is never in memory as a whole.
+//! matrix unless many duplicates collapse. Files by columns take 4 bytes for each entry and 8 for each column beside that.
+//! The text is never in memory as a whole.
 //!
 //! # Fuzzing
 //!
 //! The target `matrix_market` in the folder `fuzz` of the repository feeds arbitrary bytes to every
-//! reader, and checks that what is read survives being written and read again. It needs a nightly
+//! reader, of whatever format, and checks that what is read survives being written and read again. It needs a nightly
 //! compiler and [cargo-fuzz](https://rust-fuzz.github.io/book/):
 //!
 //! ```text
@@ -97,26 +127,31 @@
 //!
 //! # Current limitations
 //!
-//! Objects other than `matrix`, the Rutherford-Boeing format and compressions other than gzip are not
-//! read. Values are `f64`.
+//! Objects of Matrix Market other than `matrix`, and compressions other than gzip and those of `.npz`, are not read. Values are
+//! `f64`. Dense matrices are real.
 
 mod assemble;
 mod error;
 mod header;
 mod matrix;
+mod numpy;
 mod parse;
 mod preamble;
 mod read;
+mod rutherford_boeing;
 mod token;
 mod value;
 mod write;
 
-pub use error::{NotReal, Problem, ReadError, ReadErrorKind, WriteError};
-pub use header::{Field, Format, Header, Symmetry};
+pub use error::{ArrayProblem, NotReal, Problem, ReadError, ReadErrorKind, WriteError};
+pub use header::{Field, FileFormat, Format, Header, Symmetry};
 pub use matrix::{DenseMatrix, Matrix, MatrixData};
 pub use read::{
     ReadOptions, read, read_bytes, read_dense, read_dense_from, read_from, read_from_with,
     read_vector, read_with,
+};
+pub use rutherford_boeing::{
+    write_rutherford_boeing, write_rutherford_boeing_pattern, write_rutherford_boeing_to,
 };
 pub use value::Value;
 pub use write::{WriteOptions, write, write_dense, write_dense_to, write_pattern, write_to};

@@ -17,6 +17,8 @@ pub struct Matrix {
     pub stored: u64,
     /// The matrix.
     pub data: MatrixData,
+    /// Right-hand sides, if the file has any: Harwell–Boeing files of matrices that are not complex may.
+    pub rhs: Option<DenseMatrix>,
 }
 
 /// A sparse matrix by rows (CSR), the columns of each row strictly increasing.

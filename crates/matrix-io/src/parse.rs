@@ -5,7 +5,8 @@ use memchr::memchr;
 use crate::assemble::{Buckets, Entry};
 use crate::error::{Located, NotReal, Problem, ReadErrorKind};
 use crate::header::{Field, Format, Header, Symmetry};
-use crate::preamble::{Shape, SizeError, parse_banner, parse_sizes};
+use crate::matrix::DenseMatrix;
+use crate::preamble::{Shape, parse_banner, parse_sizes};
 use crate::token::{Tokens, is_blank};
 use crate::value::sealed::Value;
 use crate::value::{Complex, Integer, Pattern, Real, Spelling, digits, index, skip_blanks};
@@ -20,6 +21,15 @@ pub(crate) enum Purpose {
     },
     /// A dense matrix of real values, both triangles.
     Dense,
+}
+
+/// Takes the text of a file in windows of whole lines.
+pub(crate) trait TakeText {
+    /// Takes whole lines; only the last window of a file may end without a line feed.
+    fn feed(&mut self, window: &[u8]) -> Result<(), ReadErrorKind>;
+
+    /// The line that is being read, from 1.
+    fn line(&self) -> u64;
 }
 
 /// Reads a file line by line. Memory grows with the entries that arrive, whatever is announced.
@@ -42,6 +52,13 @@ pub(crate) enum Body {
     Integer(Entries<Integer>),
     Complex(Entries<Complex>),
     Pattern(Entries<Pattern>),
+}
+
+/// A file whose text has been taken.
+pub(crate) struct Parsed {
+    pub header: Header,
+    pub body: Body,
+    pub rhs: Option<DenseMatrix>,
 }
 
 /// Entries of one field.
@@ -69,13 +86,32 @@ impl Parser {
         }
     }
 
-    /// The line that is being read, from 1.
-    pub fn line(&self) -> u64 {
-        self.line + 1
+    /// Checks that nothing is missing.
+    pub fn finish(self) -> Result<(Header, Body), ReadErrorKind> {
+        let what = match &self.stage {
+            Stage::Banner => Problem::EmptyFile,
+            Stage::Sizes(_) => Problem::NoSizeLine,
+            Stage::Entries(_, body) => {
+                let (found, announced) = body.progress();
+                if found == announced {
+                    let Stage::Entries(header, body) = self.stage else {
+                        unreachable!("matched above")
+                    };
+                    return Ok((header, body));
+                }
+                Problem::TooFewEntries { announced, found }
+            }
+        };
+        Err(self.at_line(Located { column: 1, what }))
     }
 
-    /// Takes whole lines; only the last window of a file may end without a line feed.
-    pub fn feed(&mut self, mut window: &[u8]) -> Result<(), ReadErrorKind> {
+    fn at_line(&self, error: Located) -> ReadErrorKind {
+        error.at_line(self.line())
+    }
+}
+
+impl TakeText for Parser {
+    fn feed(&mut self, mut window: &[u8]) -> Result<(), ReadErrorKind> {
         while !window.is_empty() {
             let body = match &mut self.stage {
                 Stage::Banner => {
@@ -99,7 +135,7 @@ impl Parser {
                         Line::Data => {
                             let shape = match parse_sizes(line, header) {
                                 Ok(shape) => shape,
-                                Err(error) => return Err(self.at_size_line(error)),
+                                Err(error) => return Err(error.at_line(self.line())),
                             };
                             let header = header.clone();
                             let body = Body::new(header.field, shape, self.purpose);
@@ -125,47 +161,13 @@ impl Parser {
         Ok(())
     }
 
-    /// Checks that nothing is missing.
-    pub fn finish(self) -> Result<(Header, Body), ReadErrorKind> {
-        let what = match &self.stage {
-            Stage::Banner => Problem::EmptyFile,
-            Stage::Sizes(_) => Problem::NoSizeLine,
-            Stage::Entries(_, body) => {
-                let (found, announced) = body.progress();
-                if found == announced {
-                    let Stage::Entries(header, body) = self.stage else {
-                        unreachable!("matched above")
-                    };
-                    return Ok((header, body));
-                }
-                Problem::TooFewEntries { announced, found }
-            }
-        };
-        Err(self.at_line(Located { column: 1, what }))
-    }
-
-    fn at_size_line(&self, error: SizeError) -> ReadErrorKind {
-        match error {
-            SizeError::Syntax(error) => self.at_line(error),
-            SizeError::Overflow { column, source } => ReadErrorKind::IndexOverflow {
-                line: self.line(),
-                column,
-                source,
-            },
-        }
-    }
-
-    fn at_line(&self, Located { column, what }: Located) -> ReadErrorKind {
-        ReadErrorKind::Parse {
-            line: self.line(),
-            column,
-            what,
-        }
+    fn line(&self) -> u64 {
+        self.line + 1
     }
 }
 
 impl Body {
-    fn new(field: Field, shape: Shape, purpose: Purpose) -> Self {
+    pub fn new(field: Field, shape: Shape, purpose: Purpose) -> Self {
         match field {
             Field::Real => Self::Real(Entries::new(shape, purpose)),
             Field::Integer => Self::Integer(Entries::new(shape, purpose)),
@@ -186,7 +188,7 @@ impl Body {
 }
 
 impl<S: Spelling> Entries<S> {
-    fn new(shape: Shape, purpose: Purpose) -> Self {
+    pub fn new(shape: Shape, purpose: Purpose) -> Self {
         let general_array = (Format::Array, Symmetry::General) == (shape.format, shape.symmetry);
         let stored = if general_array && purpose == Purpose::Dense {
             Stored::Columns(Vec::new())
@@ -325,27 +327,16 @@ impl<S: Spelling> Entries<S> {
                 let row = index(tokens.next_or("row index")?, "row", nrows)?;
                 let token = tokens.next_or("column index")?;
                 let col = index(token, "column", ncols)?;
-                if symmetry != Symmetry::General && col > row {
-                    return Err(token.problem(|_| Problem::UpperEntry {
-                        row: u64::from(row) + 1,
-                        col: u64::from(col) + 1,
-                        symmetry,
-                    }));
-                }
-                if symmetry == Symmetry::SkewSymmetric && col == row {
-                    return Err(token.problem(|_| Problem::SkewDiagonal(u64::from(row) + 1)));
+                if let Some(what) = misplaced(row, col, symmetry) {
+                    return Err(token.problem(|_| what));
                 }
                 let first_of_value = tokens.clone().next();
                 let value = S::careful(&mut tokens)?;
                 tokens.end()?;
-                if symmetry == Symmetry::Hermitian && col == row && !value.is_real() {
+                self.push(row, col, value).map_err(|what| {
                     let token = first_of_value.unwrap_or(token);
-                    return Err(token.problem(|_| Problem::ImaginaryDiagonal(u64::from(row) + 1)));
-                }
-                if let Stored::Triplets(triplets) = &mut self.stored {
-                    triplets.push(Entry { row, col, value });
-                }
-                self.found += 1;
+                    token.problem(|_| what)
+                })?;
             }
             Format::Array => {
                 let value = S::careful(&mut tokens)?;
@@ -357,6 +348,19 @@ impl<S: Spelling> Entries<S> {
                 self.push_next(value);
             }
         }
+        Ok(())
+    }
+
+    /// Takes an entry of a file by coordinates or by columns; row and column count from 0 and are in range, and not
+    /// [`misplaced`].
+    pub fn push(&mut self, row: u32, col: u32, value: S::Value) -> Result<(), Problem> {
+        if self.shape.symmetry == Symmetry::Hermitian && col == row && !value.is_real() {
+            return Err(Problem::ImaginaryDiagonal(u64::from(row) + 1));
+        }
+        if let Stored::Triplets(triplets) = &mut self.stored {
+            triplets.push(Entry { row, col, value });
+        }
+        self.found += 1;
         Ok(())
     }
 
@@ -392,6 +396,19 @@ impl<S: Spelling> Entries<S> {
     }
 }
 
+/// The rule of the symmetry that an entry at this position breaks, if it does. Row and column count from 0.
+pub(crate) fn misplaced(row: u32, col: u32, symmetry: Symmetry) -> Option<Problem> {
+    if symmetry != Symmetry::General && col > row {
+        return Some(Problem::UpperEntry {
+            row: u64::from(row) + 1,
+            col: u64::from(col) + 1,
+            symmetry,
+        });
+    }
+    (symmetry == Symmetry::SkewSymmetric && col == row)
+        .then(|| Problem::SkewDiagonal(u64::from(row) + 1))
+}
+
 enum Line {
     Blank,
     Comment(String),
@@ -410,7 +427,7 @@ fn classify(line: &[u8]) -> Line {
 }
 
 /// The first line without its line feed, and what follows.
-fn split_line(window: &[u8]) -> (&[u8], &[u8]) {
+pub(crate) fn split_line(window: &[u8]) -> (&[u8], &[u8]) {
     match memchr(b'\n', window) {
         Some(at) => (&window[..at], &window[at + 1..]),
         None => (window, &[]),

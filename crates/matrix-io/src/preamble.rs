@@ -2,8 +2,8 @@
 
 use luge_sparse::{IndexOverflow, to_u32};
 
-use crate::error::{Located, Problem, quote};
-use crate::header::{Field, Format, Header, Symmetry};
+use crate::error::{Located, Problem, ReadErrorKind, quote};
+use crate::header::{Field, FileFormat, Format, Header, Symmetry};
 use crate::token::Tokens;
 
 /// Sizes and layout of the entries to come.
@@ -29,6 +29,20 @@ pub(crate) enum SizeError {
 impl From<Located> for SizeError {
     fn from(error: Located) -> Self {
         Self::Syntax(error)
+    }
+}
+
+impl SizeError {
+    /// The error in line `line`, counted from 1.
+    pub fn at_line(self, line: u64) -> ReadErrorKind {
+        match self {
+            Self::Syntax(error) => error.at_line(line),
+            Self::Overflow { column, source } => ReadErrorKind::IndexOverflow {
+                line,
+                column,
+                source,
+            },
+        }
     }
 }
 
@@ -112,6 +126,7 @@ pub(crate) fn parse_banner(line: &[u8]) -> Result<Header, Located> {
         });
     }
     Ok(Header {
+        file: FileFormat::MatrixMarket,
         format,
         field,
         symmetry,

@@ -10,14 +10,19 @@ use memchr::memrchr;
 use sprs::CsMat;
 
 use crate::assemble::{Buckets, Rows, to_columns, to_rows};
-use crate::error::{Problem, ReadError, ReadErrorKind};
-use crate::header::Header;
+use crate::error::{NotReal, Problem, ReadError, ReadErrorKind};
+use crate::header::{Field, FileFormat};
 use crate::matrix::{DenseMatrix, Matrix, MatrixData};
-use crate::parse::{Body, Entries, Parser, Purpose, Stored};
+use crate::numpy;
+use crate::parse::{Body, Entries, Parsed, Parser, Purpose, Stored, TakeText};
+use crate::rutherford_boeing::{self, looks_like_one};
 use crate::value::Spelling;
 
 /// The text is read in pieces of this size, which is therefore the longest line.
 const BUFFER: usize = 256 * 1024;
+
+/// Enough for the first three lines of a Rutherford–Boeing file, which have 80 characters, by their format.
+const LOOK_AHEAD: usize = 1024;
 
 /// How to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,7 +40,8 @@ impl Default for ReadOptions {
     }
 }
 
-/// Reads a sparse matrix from a file, plain or gzip.
+/// Reads a sparse matrix from a file, plain or gzip, of any format that is read. Which one it is, is told from its first
+/// bytes.
 ///
 /// The matrix is in CSR, symmetric storage is expanded, duplicates are summed, explicit zeros kept.
 /// The zeros of an array file are dropped.
@@ -55,7 +61,7 @@ pub fn read(path: impl AsRef<Path>) -> Result<Matrix, ReadError> {
 pub fn read_with(path: impl AsRef<Path>, options: &ReadOptions) -> Result<Matrix, ReadError> {
     let path = path.as_ref();
     open(path)
-        .and_then(|file| read_from_with(file, options))
+        .and_then(|file| Ok(sparse_from(file, options, Hint::of(path))?))
         .map_err(|error| error.at_path(path))
 }
 
@@ -74,13 +80,16 @@ pub fn read_from(source: impl Read) -> Result<Matrix, ReadError> {
 ///
 /// As [`read()`].
 pub fn read_from_with(source: impl Read, options: &ReadOptions) -> Result<Matrix, ReadError> {
-    let (header, body) = parse(
-        source,
-        Purpose::Sparse {
-            expand: options.expand_symmetry,
-        },
-    )?;
-    Ok(sparse(header, body)?)
+    Ok(sparse_from(source, options, Hint::None)?)
+}
+
+fn sparse_from(
+    source: impl Read,
+    options: &ReadOptions,
+    hint: Hint,
+) -> Result<Matrix, ReadErrorKind> {
+    let expand = options.expand_symmetry;
+    sparse(parse(source, Purpose::Sparse { expand }, hint)?)
 }
 
 /// As [`read()`], from the bytes of a file.
@@ -92,15 +101,17 @@ pub fn read_bytes(bytes: &[u8]) -> Result<Matrix, ReadError> {
     read_from(bytes)
 }
 
-/// Reads a dense real matrix, such as right-hand sides, from a file of either format, plain or gzip.
+/// Reads a dense real matrix, such as right-hand sides, from a file of any format, plain or gzip. A sparse matrix is made
+/// dense; a Harwell–Boeing file gives its right-hand sides.
 ///
 /// # Errors
 ///
-/// [`ReadError`], as for [`read()`]; [`ReadErrorKind::NotReal`] if the field is complex or pattern.
+/// [`ReadError`], as for [`read()`]; [`ReadErrorKind::NotReal`] if the field is complex or pattern;
+/// [`ReadErrorKind::NoRightHandSides`] if a Rutherford–Boeing file has none.
 pub fn read_dense(path: impl AsRef<Path>) -> Result<DenseMatrix, ReadError> {
     let path = path.as_ref();
     open(path)
-        .and_then(read_dense_from)
+        .and_then(|file| Ok(dense_from(file, Hint::of(path))?))
         .map_err(|error| error.at_path(path))
 }
 
@@ -110,12 +121,26 @@ pub fn read_dense(path: impl AsRef<Path>) -> Result<DenseMatrix, ReadError> {
 ///
 /// As [`read_dense`].
 pub fn read_dense_from(source: impl Read) -> Result<DenseMatrix, ReadError> {
-    let (_, body) = parse(source, Purpose::Dense)?;
-    Ok(match body {
+    Ok(dense_from(source, Hint::None)?)
+}
+
+fn dense_from(source: impl Read, hint: Hint) -> Result<DenseMatrix, ReadErrorKind> {
+    let Parsed { header, body, rhs } = parse(source, Purpose::Dense, hint)?;
+    if header.file == FileFormat::RutherfordBoeing {
+        if header.field == Field::Complex {
+            return Err(NotReal {
+                field: header.field,
+            }
+            .into());
+        }
+        let none = ReadErrorKind::NoRightHandSides { file: header.file };
+        return rhs.ok_or(none);
+    }
+    match body {
         Body::Real(entries) => dense(entries),
         Body::Integer(entries) => dense(entries),
         Body::Complex(_) | Body::Pattern(_) => unreachable!("parse refuses those fields"),
-    }?)
+    }
 }
 
 /// Reads a dense real matrix that has one column.
@@ -143,36 +168,109 @@ fn open(path: &Path) -> Result<File, ReadError> {
     })
 }
 
-/// Parses a source, plain or gzip.
-fn parse(mut source: impl Read, purpose: Purpose) -> Result<(Header, Body), ReadErrorKind> {
-    let mut parser = Parser::new(purpose);
-    let mut start = [0u8; 2];
+/// What the name of a file says of its format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Hint {
+    None,
+    RutherfordBoeing,
+}
+
+impl Hint {
+    fn of(path: &Path) -> Self {
+        let is_gz = |path: &Path| {
+            path.extension()
+                .is_some_and(|e| e.eq_ignore_ascii_case("gz"))
+        };
+        let path = match path.file_stem() {
+            Some(stem) if is_gz(path) => Path::new(stem),
+            _ => path,
+        };
+        let extension = path.extension().unwrap_or_default().to_ascii_lowercase();
+        // The type of the matrix is an extension too, as in west0067.rua.
+        match extension.as_encoded_bytes() {
+            b"rb"
+            | b"hb"
+            | [
+                b'r' | b'c' | b'i' | b'p',
+                b's' | b'u' | b'h' | b'z' | b'r',
+                b'a',
+            ] => Self::RutherfordBoeing,
+            _ => Self::None,
+        }
+    }
+}
+
+/// The first bytes of a source, and what follows them. A failure while they are read comes when they have been read again,
+/// as it would have without looking at them.
+fn look_ahead(mut source: impl Read, bytes: usize) -> (Vec<u8>, impl Read) {
+    let mut start = vec![0u8; bytes];
     let mut len = 0;
-    while len < start.len() {
+    let mut failure = None;
+    while len < bytes {
         match source.read(&mut start[len..]) {
             Ok(0) => break,
-            Ok(n) => len += n,
+            Ok(got) => len += got,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(source) => {
-                return Err(ReadErrorKind::Io {
-                    line: 1,
-                    offset: len as u64,
-                    source,
-                });
+            Err(error) => {
+                failure = Some(error);
+                break;
             }
         }
     }
-    let whole = start[..len].chain(source);
-    if start[..len] == [0x1f, 0x8b] {
-        pump(MultiGzDecoder::new(whole), &mut parser)?;
-    } else {
-        pump(whole, &mut parser)?;
+    start.truncate(len);
+    let whole = io::Cursor::new(start.clone())
+        .chain(Failure(failure))
+        .chain(source);
+    (start, whole)
+}
+
+/// Fails once, or is at its end.
+struct Failure(Option<io::Error>);
+
+impl Read for Failure {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        self.0.take().map_or(Ok(0), Err)
     }
-    parser.finish()
+}
+
+/// Parses a source, plain or gzip.
+fn parse(source: impl Read, purpose: Purpose, hint: Hint) -> Result<Parsed, ReadErrorKind> {
+    let (start, whole) = look_ahead(source, 4);
+    if start.starts_with(&[0x1f, 0x8b]) {
+        parse_plain(MultiGzDecoder::new(whole), purpose, hint)
+    } else if start == b"PK\x03\x04" {
+        #[cfg(feature = "npz")]
+        return numpy::read_npz(whole, purpose);
+        #[cfg(not(feature = "npz"))]
+        Err(ReadErrorKind::NpzOff)
+    } else {
+        parse_plain(whole, purpose, hint)
+    }
+}
+
+/// Parses a text of either format.
+fn parse_plain(text: impl Read, purpose: Purpose, hint: Hint) -> Result<Parsed, ReadErrorKind> {
+    let (start, text) = look_ahead(text, LOOK_AHEAD);
+    if start.starts_with(numpy::MAGIC) {
+        return numpy::read_dense(text, purpose);
+    }
+    let is_matrix_market = start.starts_with(b"%");
+    let is_other = looks_like_one(&start) || hint == Hint::RutherfordBoeing;
+    if is_other && !is_matrix_market {
+        let mut parser = rutherford_boeing::Parser::new(purpose);
+        pump(text, &mut parser)?;
+        let (header, body, rhs) = parser.finish()?;
+        return Ok(Parsed { header, body, rhs });
+    }
+    let mut parser = Parser::new(purpose);
+    pump(text, &mut parser)?;
+    let (header, body) = parser.finish()?;
+    let rhs = None;
+    Ok(Parsed { header, body, rhs })
 }
 
 /// Hands the text to the parser, in windows of whole lines.
-fn pump(mut text: impl Read, parser: &mut Parser) -> Result<(), ReadErrorKind> {
+fn pump(mut text: impl Read, parser: &mut impl TakeText) -> Result<(), ReadErrorKind> {
     let mut buffer = vec![0u8; BUFFER];
     // The buffer starts with `filled` bytes of an incomplete line.
     let mut filled = 0;
@@ -212,7 +310,8 @@ fn pump(mut text: impl Read, parser: &mut Parser) -> Result<(), ReadErrorKind> {
     parser.feed(&buffer[..filled])
 }
 
-fn sparse(header: Header, body: Body) -> Result<Matrix, ReadErrorKind> {
+fn sparse(parsed: Parsed) -> Result<Matrix, ReadErrorKind> {
+    let Parsed { header, body, rhs } = parsed;
     let (stored, data) = match body {
         Body::Real(entries) => (entries.found, MatrixData::Real(csr(entries)?)),
         Body::Integer(entries) => (entries.found, MatrixData::Real(csr(entries)?)),
@@ -232,6 +331,7 @@ fn sparse(header: Header, body: Body) -> Result<Matrix, ReadErrorKind> {
         header,
         stored,
         data,
+        rhs,
     })
 }
 

@@ -40,6 +40,9 @@ pub(crate) mod sealed {
         /// Equal, with NaN equal to itself.
         fn is_same(self, other: Self) -> bool;
 
+        /// Adds the real part, then the imaginary one, as far as there are any.
+        fn push_parts(self, parts: &mut Vec<f64>);
+
         /// Writes the value and what separates it from the position before.
         fn write(self, separator: &str, out: &mut impl Write) -> io::Result<()>;
     }
@@ -69,6 +72,10 @@ impl sealed::Value for f64 {
 
     fn is_same(self, other: Self) -> bool {
         self == other || (self.is_nan() && other.is_nan())
+    }
+
+    fn push_parts(self, parts: &mut Vec<f64>) {
+        parts.push(self);
     }
 
     fn write(self, separator: &str, out: &mut impl Write) -> io::Result<()> {
@@ -104,6 +111,10 @@ impl sealed::Value for Complex64 {
         self.re.is_same(other.re) && self.im.is_same(other.im)
     }
 
+    fn push_parts(self, parts: &mut Vec<f64>) {
+        parts.extend([self.re, self.im]);
+    }
+
     fn write(self, separator: &str, out: &mut impl Write) -> io::Result<()> {
         out.write_all(separator.as_bytes())?;
         write_real(self.re, out)?;
@@ -130,6 +141,8 @@ impl sealed::Value for () {
     fn is_same(self, _: Self) -> bool {
         true
     }
+
+    fn push_parts(self, _: &mut Vec<f64>) {}
 
     fn write(self, _: &str, _: &mut impl Write) -> io::Result<()> {
         Ok(())
@@ -291,7 +304,7 @@ fn real(token: Token<'_>) -> Result<f64, Located> {
 }
 
 /// A whole number that an `f64` holds exactly.
-fn integer(token: Token<'_>) -> Result<f64, Located> {
+pub(crate) fn integer(token: Token<'_>) -> Result<f64, Located> {
     let bytes = token.bytes;
     let magnitude = bytes
         .strip_prefix(b"-")

@@ -1,4 +1,4 @@
-//! Writing.
+//! Writing: Matrix Market, and which files are compressed.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -12,6 +12,7 @@ use sprs::CsMatView;
 use crate::error::WriteError;
 use crate::header::{Field, Format, Symmetry};
 use crate::matrix::DenseMatrix;
+use crate::numpy;
 use crate::value::Value;
 use crate::value::sealed::Value as _;
 
@@ -87,7 +88,8 @@ pub fn write_pattern(
     })
 }
 
-/// Writes a dense matrix in array format. Always [`Symmetry::General`], whatever `options` say.
+/// Writes a dense matrix in array format; to a path that ends in `.npy`, as an array of NumPy, which has no comments. Always
+/// [`Symmetry::General`], whatever `options` say.
 ///
 /// # Errors
 ///
@@ -97,10 +99,17 @@ pub fn write_dense(
     matrix: &DenseMatrix,
     options: &WriteOptions,
 ) -> Result<(), WriteError> {
-    to_path(path.as_ref(), |out| write_array(out, matrix, options))
+    let path = path.as_ref();
+    let is_npy = path
+        .extension()
+        .is_some_and(|e| e.eq_ignore_ascii_case("npy"));
+    to_path(path, |out| match is_npy {
+        true => numpy::write_dense(out, matrix),
+        false => write_array(out, matrix, options),
+    })
 }
 
-/// As [`write_dense`], to any destination, without compression. Buffers by itself, and flushes.
+/// As [`write_dense`], to any destination, as Matrix Market without compression. Buffers by itself, and flushes.
 ///
 /// # Errors
 ///
@@ -113,7 +122,7 @@ pub fn write_dense_to(
     to_stream(out, |out| write_array(out, matrix, options))
 }
 
-fn to_path(
+pub(crate) fn to_path(
     path: &Path,
     body: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), WriteError> {
@@ -140,7 +149,7 @@ fn to_path(
     })
 }
 
-fn to_stream(
+pub(crate) fn to_stream(
     out: impl Write,
     body: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), WriteError> {
@@ -172,7 +181,7 @@ fn entries<'a, V: Value>(
 }
 
 /// Whether entry (row, col) is written.
-fn is_stored(row: usize, col: usize, symmetry: Symmetry) -> bool {
+pub(crate) fn is_stored(row: usize, col: usize, symmetry: Symmetry) -> bool {
     match symmetry {
         Symmetry::General => true,
         Symmetry::Symmetric | Symmetry::Hermitian => row >= col,
@@ -180,7 +189,7 @@ fn is_stored(row: usize, col: usize, symmetry: Symmetry) -> bool {
     }
 }
 
-fn check_symmetry<V: Value>(
+pub(crate) fn check_symmetry<V: Value>(
     matrix: &CsMatView<'_, V>,
     symmetry: Symmetry,
 ) -> Result<(), WriteError> {

@@ -47,7 +47,7 @@ const LONG_FILES: [(&str, &str); 9] = [
 ];
 
 /// Functions, by file and name.
-const LONG_FUNCTIONS: [(&str, &str, &str); 12] = [
+const LONG_FUNCTIONS: [(&str, &str, &str); 11] = [
     (
         "gpu-kernels/src/symbolic/fill2/traversal.rs",
         "run",
@@ -82,11 +82,6 @@ const LONG_FUNCTIONS: [(&str, &str, &str); 12] = [
         "crates/ordering/src/minimum_degree.rs",
         "run",
         "the steps of an elimination share the quotient graph",
-    ),
-    (
-        "crates/luge/src/solver.rs",
-        "analyze_checked",
-        "the analysis step by step, each with its memory and its time",
     ),
     (
         "gpu-kernels/src/refine.rs",

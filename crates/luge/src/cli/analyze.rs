@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use luge::{Inform, Solver};
 
-use super::input::{MatrixArguments, Source, check_square};
+use super::input::{Loaded, MatrixArguments, Source, check_square};
 use super::print;
 use super::progress::Progress;
 use super::report::{Report, footer, grouped, phases};
@@ -59,6 +59,8 @@ pub(crate) fn analyze(arguments: &Arguments) -> Result<ExitCode, Failure> {
         matrix: source.as_ref(),
         rhs: None,
         inform: outcome.as_ref().ok(),
+        steps: &[],
+        summary: None,
     };
     let written = report.write(arguments.solver.json.as_deref());
     outcome?;
@@ -71,11 +73,13 @@ fn analyze_and_print(
     source: &mut Option<Source>,
 ) -> Result<Inform, Failure> {
     let progress = Progress::start();
-    let (a, read) = arguments.matrix.load()?;
+    let Loaded {
+        a, source: read, ..
+    } = arguments.matrix.load()?;
     *source = Some(read.clone());
     check_square(&a, &read)?;
     let solver = Solver::new(arguments.solver.options(a.rows())?)?;
-    let analysis = solver.analyze(&a)?;
+    let analysis = arguments.solver.analyze(&solver, &a)?;
     let inform = analysis.inform().clone();
     drop(progress);
 

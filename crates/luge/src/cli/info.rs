@@ -17,7 +17,8 @@ use super::{Failure, memory, print};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Matrix Market file, plain or gzip; any field, any shape.
+    /// File of the matrix: Matrix Market, Rutherford-Boeing or Harwell-Boeing, plain or gzip, or SciPy's .npz; told apart
+    /// by what they contain. Any field, any shape.
     #[arg(value_name = "A.mtx")]
     matrix: PathBuf,
     /// Draw where it has entries, as SVG.
@@ -93,6 +94,7 @@ fn facts(matrix: &Matrix, rows: &CompressedPattern) -> Vec<(&'static str, String
                 grouped(matrix.stored)
             ),
         ),
+        ("file", matrix.header.file.to_string()),
         (
             "kind",
             format!(
@@ -111,6 +113,9 @@ fn facts(matrix: &Matrix, rows: &CompressedPattern) -> Vec<(&'static str, String
         facts.push(("magnitudes", magnitudes(values)));
     }
     facts.push(("structural rank", structural_rank(rows)));
+    if let Some(b) = &matrix.rhs {
+        facts.push(("right-hand sides", grouped(b.ncols() as u64)));
+    }
     facts
 }
 

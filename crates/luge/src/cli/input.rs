@@ -15,7 +15,8 @@ use super::{Failure, memory};
 /// The matrix to work on.
 #[derive(Args)]
 pub(crate) struct MatrixArguments {
-    /// Matrix Market file, plain or gzip. Without it a sample is made.
+    /// File of the matrix: Matrix Market, Rutherford-Boeing or Harwell-Boeing, plain or gzip, or SciPy's .npz; told apart
+    /// by what they contain. Without it a sample is made.
     #[arg(value_name = "A.mtx", conflicts_with_all = ["sample", "size"])]
     matrix: Option<PathBuf>,
     /// Which sample to make.
@@ -34,7 +35,7 @@ pub(crate) struct Source {
     pub rows: usize,
     pub cols: usize,
     pub nnz: usize,
-    /// Field and symmetry of the file.
+    /// Field and symmetry of the file, or `generated`.
     pub kind: String,
     pub seconds: f64,
 }
@@ -53,38 +54,59 @@ impl MatrixArguments {
         }
     }
 
-    pub(crate) fn load(&self) -> Result<(CsMat<f64>, Source), Failure> {
+    pub(crate) fn load(&self) -> Result<Loaded, Failure> {
+        if let Some(path) = &self.matrix {
+            return load(path);
+        }
         let start = Instant::now();
-        let (a, kind) = match &self.matrix {
-            Some(path) => {
-                let matrix = read(path).map_err(Failure::bad_input)?;
-                let kind = format!("{} {}", matrix.header.field, matrix.header.symmetry);
-                let real = matrix.into_real().map_err(|e| {
-                    Failure::bad_input(anyhow::Error::new(e).context(path.display().to_string()))
-                })?;
-                (real, kind)
-            }
-            None => {
-                let bytes = self.sample.bytes(self.size).ok_or_else(|| {
-                    let (name, most) = (self.sample.name(), MAX_DIMENSION);
-                    let asked = format!("--size {}: a {name} of that size", self.size);
-                    Failure::bad_input(anyhow::anyhow!("{asked} has more than {most} rows"))
-                })?;
-                memory::check(&format!("--size {}: the sample", self.size), bytes)?;
-                let a = self.sample.generate(self.size as usize);
-                (a, "generated".to_owned())
-            }
-        };
-        let source = Source {
-            name: self.name(),
+        let bytes = self.sample.bytes(self.size).ok_or_else(|| {
+            let (name, most) = (self.sample.name(), MAX_DIMENSION);
+            let asked = format!("--size {}: a {name} of that size", self.size);
+            Failure::bad_input(anyhow::anyhow!("{asked} has more than {most} rows"))
+        })?;
+        memory::check(&format!("--size {}: the sample", self.size), bytes)?;
+        let a = self.sample.generate(self.size as usize);
+        let source = Source::new(self.name(), &a, "generated".to_owned(), start);
+        Ok(Loaded {
+            a,
+            source,
+            rhs: None,
+        })
+    }
+}
+
+impl Source {
+    fn new(name: String, a: &CsMat<f64>, kind: String, start: Instant) -> Self {
+        Self {
+            name,
             rows: a.rows(),
             cols: a.cols(),
             nnz: a.nnz(),
             kind,
             seconds: start.elapsed().as_secs_f64(),
-        };
-        Ok((a, source))
+        }
     }
+}
+
+/// A matrix that is there, and the right-hand sides of its file if it has any.
+pub(crate) struct Loaded {
+    pub a: CsMat<f64>,
+    pub source: Source,
+    pub rhs: Option<DenseMatrix>,
+}
+
+/// Reads the matrix of a file.
+pub(crate) fn load(path: &Path) -> Result<Loaded, Failure> {
+    let start = Instant::now();
+    let mut matrix = read(path).map_err(Failure::bad_input)?;
+    let kind = format!("{} {}", matrix.header.field, matrix.header.symmetry);
+    let rhs = matrix.rhs.take();
+    let name = path.display().to_string();
+    let a = matrix
+        .into_real()
+        .map_err(|e| Failure::bad_input(anyhow::Error::new(e).context(name.clone())))?;
+    let source = Source::new(name, &a, kind, start);
+    Ok(Loaded { a, source, rhs })
 }
 
 /// Refuses a matrix that is not square, by the name of its file.
@@ -97,47 +119,82 @@ pub(crate) fn check_square(a: &CsMat<f64>, source: &Source) -> Result<(), Failur
     Err(failure.at(&source.name))
 }
 
-/// The right-hand sides of `path`, finite and with as many rows as the square matrix `a`; without a path A·1.
+/// What is solved for.
+pub(crate) struct RightHandSides {
+    pub b: DenseMatrix,
+    /// Where they come from.
+    pub told: String,
+    /// Whether the solution is 1 everywhere.
+    pub is_of_ones: bool,
+}
+
+/// The right-hand sides of `path`, or without one those of the file of the matrix, finite and with as many rows as the
+/// square matrix; where there are none either, A·1.
 pub(crate) fn right_hand_sides(
     path: Option<&Path>,
-    a: &CsMat<f64>,
-) -> Result<DenseMatrix, Failure> {
-    let Some(path) = path else {
-        let mut b = vec![0.0; a.rows()];
-        for (b, row) in b.iter_mut().zip(a.outer_iterator()) {
-            *b = row.data().iter().sum();
+    matrix: &Loaded,
+) -> Result<RightHandSides, Failure> {
+    let a = &matrix.a;
+    let (b, name) = match (path, &matrix.rhs) {
+        (Some(path), _) => {
+            let b = read_dense(path).map_err(Failure::bad_input)?;
+            (b, path.display().to_string())
         }
-        let is_good = |row: &[f64]| row.iter().all(|v| v.is_finite());
-        let overflows = |(row, b): (usize, &f64)| {
-            let entries = a.outer_view(row);
-            !b.is_finite() && entries.is_some_and(|entries| is_good(entries.data()))
-        };
-        if let Some(row) = b.iter().enumerate().position(overflows) {
-            return Err(Failure::bad_input(anyhow::anyhow!(
-                "the right-hand side A·1 overflows in row {row}; --rhs gives another one"
-            )));
+        (None, Some(b)) => (b.clone(), matrix.source.name.clone()),
+        (None, None) => {
+            return Ok(RightHandSides {
+                b: times_ones(a)?,
+                told: "A·1, as none was given; the solution is 1 everywhere".to_owned(),
+                is_of_ones: true,
+            });
         }
-        return Ok(DenseMatrix::from_vector(b));
     };
-    let b = read_dense(path).map_err(Failure::bad_input)?;
+    let refuse = |what: String| Err(Failure::bad_input(anyhow::anyhow!("{name}: {what}")));
     if b.nrows() != a.rows() {
-        return Err(Failure::bad_input(anyhow::anyhow!(
-            "{}: the right-hand side has {} rows; the matrix has order {}",
-            path.display(),
+        return refuse(format!(
+            "the right-hand side has {} rows; the matrix has order {}",
             b.nrows(),
             a.rows()
-        )));
+        ));
     }
     if b.ncols() == 0 {
-        return Err(Failure::bad_input(anyhow::anyhow!(
-            "{}: the right-hand side has no columns",
-            path.display()
-        )));
+        return refuse("the right-hand side has no columns".to_owned());
     }
     if let Some(at) = b.values().iter().position(|v| !v.is_finite()) {
         let (row, column) = (at % b.nrows(), at / b.nrows());
         let failure = Failure::from(luge::Error::RightHandSideNotFinite { row, column });
-        return Err(failure.at(&path.display().to_string()));
+        return Err(failure.at(&name));
     }
-    Ok(b)
+    let count = match b.ncols() {
+        1 => "1 column".to_owned(),
+        count => format!("{count} columns"),
+    };
+    let told = match path {
+        Some(_) => format!("{name} ({count})"),
+        None => format!("that of the file of the matrix ({count})"),
+    };
+    Ok(RightHandSides {
+        b,
+        told,
+        is_of_ones: false,
+    })
+}
+
+/// A·1, if it is finite where A is.
+fn times_ones(a: &CsMat<f64>) -> Result<DenseMatrix, Failure> {
+    let mut b = vec![0.0; a.rows()];
+    for (b, row) in b.iter_mut().zip(a.outer_iterator()) {
+        *b = row.data().iter().sum();
+    }
+    let is_good = |row: &[f64]| row.iter().all(|v| v.is_finite());
+    let overflows = |(row, b): (usize, &f64)| {
+        let entries = a.outer_view(row);
+        !b.is_finite() && entries.is_some_and(|entries| is_good(entries.data()))
+    };
+    if let Some(row) = b.iter().enumerate().position(overflows) {
+        return Err(Failure::bad_input(anyhow::anyhow!(
+            "the right-hand side A·1 overflows in row {row}; --rhs gives another one"
+        )));
+    }
+    Ok(DenseMatrix::from_vector(b))
 }

@@ -3,6 +3,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`solve`] | `luge solve` |
+//! | [`repeat`] | `luge solve --repeat` |
 //! | [`analyze`] | `luge analyze` |
 //! | [`info`] | `luge info` |
 //! | [`input`] | matrices, samples and right-hand sides |
@@ -23,20 +24,24 @@ mod memory;
 mod plot;
 mod print;
 mod progress;
+mod repeat;
 mod report;
 mod sample;
 mod solve;
 
+use std::fs::File;
+use std::io::BufReader;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use files::Files;
+use files::{Destination, Files};
 use luge::ordering::{Matching, Method, OrderingOptions};
 use luge::{
-    BackendChoice, ColPerm, CpuEngine, DeviceEngine, Error, FactorPrecision, MatrixKind, Options,
-    Ordinals, Pivoting, RowPerm, SingularAction,
+    Analysis, BackendChoice, ColPerm, CpuEngine, DeviceEngine, Error, FactorPrecision, MatrixKind,
+    Options, Ordinals, Pivoting, RowPerm, SavedError, SingularAction, Solver,
 };
+use sprs::CsMat;
 
 /// Sparse direct solver for GPUs and CPUs.
 #[derive(Parser)]
@@ -114,6 +119,12 @@ struct SolverArguments {
     /// Type of the factors; with f32 refinement recovers the accuracy of f64.
     #[arg(long, value_enum, default_value = "f64")]
     precision: PrecisionName,
+    /// Write the order that the analysis found to this file, for --load-analysis.
+    #[arg(long, value_name = "FILE")]
+    save_analysis: Option<PathBuf>,
+    /// Take the order of the matrix from a file of --save-analysis, of the same pattern, instead of searching one.
+    #[arg(long, value_name = "FILE")]
+    load_analysis: Option<PathBuf>,
     /// Write the report as JSON to this file.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -249,6 +260,7 @@ impl From<Error> for Failure {
             Error::RightHandSideNotFinite { .. } => (2, "right_hand_side_not_finite"),
             Error::InvalidMatrix(_) => (2, "invalid_matrix"),
             Error::ExtraEntry { .. } => (2, "extra_entry"),
+            Error::Saved(_) => (2, "saved_analysis"),
             Error::NotSymmetric { .. } => (2, "not_symmetric"),
             Error::NotPositiveDefinite { .. } => (3, "not_positive_definite"),
             Error::IndexOverflow(_) => (2, "index_overflow"),
@@ -293,6 +305,8 @@ impl SolverArguments {
     fn files(&self) -> Files<'_> {
         Files::default()
             .read("--permutation", self.permutation.as_deref())
+            .read("--load-analysis", self.load_analysis.as_deref())
+            .written("--save-analysis", self.save_analysis.as_deref())
             .written("--json", self.json.as_deref())
     }
 
@@ -350,12 +364,44 @@ impl SolverArguments {
                 DeviceEngineName::Tree => DeviceEngine::Tree,
             })
             .threads(self.threads.map(usize::from))
+            .keep_order(self.save_analysis.is_some())
             .max_host_bytes(self.max_bytes)
             .max_device_bytes(self.max_device_bytes)
             .precision(match self.precision {
                 PrecisionName::F64 => FactorPrecision::Matrix,
                 PrecisionName::F32 => FactorPrecision::Single,
             }))
+    }
+
+    /// Analyzes a matrix, or loads its analysis, and saves it, as the arguments say.
+    fn analyze(&self, solver: &Solver, a: &CsMat<f64>) -> Result<Analysis<f64>, Failure> {
+        let analysis = match &self.load_analysis {
+            None => solver.analyze(a)?,
+            Some(path) => {
+                let at = |failure: Failure| failure.at(&path.display().to_string());
+                let file = File::open(path).map_err(|e| at(Failure::bad_input(e)))?;
+                let loaded = solver.load_analysis(a, BufReader::new(file));
+                loaded.map_err(|error| match error {
+                    Error::Saved(_) => at(error.into()),
+                    other => other.into(),
+                })?
+            }
+        };
+        if let Some(path) = &self.save_analysis {
+            files::write(path, |to| {
+                let saved = match to {
+                    Destination::Path(path) => analysis.save(File::create(path)?),
+                    Destination::Stdout(out) => analysis.save(out),
+                };
+                saved.map_err(|error| match error {
+                    Error::Saved(SavedError::Io { kind, message }) => {
+                        std::io::Error::new(kind, message)
+                    }
+                    other => std::io::Error::other(other),
+                })
+            })?;
+        }
+        Ok(analysis)
     }
 
     fn permutation_from_file(&self, n: usize) -> Result<Method, Failure> {

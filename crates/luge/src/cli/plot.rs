@@ -30,7 +30,9 @@ pub(crate) fn file_or_after(path: &Path, matrix: Option<&Path>) -> PathBuf {
         .unwrap_or("sample".as_ref());
     let name = name.to_string_lossy();
     let name = name.strip_suffix(".gz").unwrap_or(&name);
-    let name = name.strip_suffix(".mtx").unwrap_or(name);
+    let suffixes = [".mtx", ".rb", ".hb", ".npz"];
+    let stem = suffixes.iter().find_map(|suffix| name.strip_suffix(suffix));
+    let name = stem.unwrap_or(name);
     PathBuf::from(format!("{name}.analysis.svg"))
 }
 

@@ -7,6 +7,7 @@ use luge::Inform;
 use serde::Serialize;
 
 use super::input::Source;
+use super::repeat::{Step, Summary};
 use super::{Failure, files};
 
 /// The JSON report of a command, also of one that failed.
@@ -21,7 +22,13 @@ pub(crate) struct Report<'a> {
     pub name: String,
     pub matrix: Option<&'a Source>,
     pub rhs: Option<String>,
+    /// Of a sequence of matrices, that of the last one.
     pub inform: Option<&'a Inform>,
+    /// A sequence of matrices, as far as it came.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub steps: &'a [Step],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub summary: Option<Summary>,
 }
 
 impl Report<'_> {
@@ -49,7 +56,7 @@ pub(crate) fn grouped(number: u64) -> String {
     out
 }
 
-fn seconds(seconds: f64) -> String {
+pub(crate) fn seconds(seconds: f64) -> String {
     if seconds < 1e-3 {
         format!("{:.0} µs", seconds * 1e6)
     } else if seconds < 1.0 {
@@ -67,7 +74,7 @@ fn flops(flops: f64) -> String {
     }
 }
 
-fn plural(count: usize, one: &str, many: &str) -> String {
+pub(crate) fn plural(count: usize, one: &str, many: &str) -> String {
     let word = if count == 1 { one } else { many };
     format!("{} {word}", grouped(count as u64))
 }

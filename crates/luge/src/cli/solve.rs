@@ -4,14 +4,16 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use luge::{Inform, Pivoting, Solution, Solver, Warning};
+use luge::{Analysis, Inform, Pivoting, Solution, Solver, Warning};
 use luge_matrix_io::{DenseMatrix, WriteError, WriteOptions, write_dense, write_dense_to};
 use luge_sparse::PivotPolicy;
+use sprs::CsMat;
 
 use super::files::{self, Destination};
 use super::input::{MatrixArguments, Source, check_square, right_hand_sides};
 use super::print;
 use super::progress::Progress;
+use super::repeat::{self, Step, Summary};
 use super::report::{Report, footer, phases};
 use super::{Failure, SolverArguments};
 
@@ -19,10 +21,17 @@ use super::{Failure, SolverArguments};
 pub(crate) struct Arguments {
     #[command(flatten)]
     matrix: MatrixArguments,
-    /// Right-hand sides, dense; without it A·1, whose solution is 1 everywhere.
+    /// Matrices of the same pattern that follow: analyzed once, factorized and refactorized, and solved each. Without
+    /// A.mtx the first of them is the one that is analyzed.
+    #[arg(long, value_name = "A.mtx", num_args = 1.., conflicts_with_all = ["sample", "size", "determinant"])]
+    repeat: Vec<PathBuf>,
+    /// Right-hand sides, dense: Matrix Market, NumPy's .npy, or those of a Harwell-Boeing file. Without it those that the
+    /// file of the matrix has, or else A·1, whose solution is 1 everywhere. With --repeat one for all matrices, or as
+    /// often as there are matrices.
     #[arg(long, value_name = "B.mtx")]
-    rhs: Option<PathBuf>,
-    /// Write the solution to this file, compressed if its name ends in .gz.
+    rhs: Vec<PathBuf>,
+    /// Write the solution to this file: as NumPy's array if its name ends in .npy, compressed if it ends in .gz. With
+    /// --repeat, the solution of the last matrix.
     #[arg(long, value_name = "X.mtx")]
     out: Option<PathBuf>,
     /// How pivots are found: `auto` prefers the diagonal, and searches as far as it has to; `static`;
@@ -71,31 +80,109 @@ fn parse_positive(text: &str) -> Result<f64, String> {
     }
 }
 
+impl Arguments {
+    /// The matrices of a sequence in their order, if there is one.
+    pub(crate) fn sequence(&self) -> Vec<&Path> {
+        if self.repeat.is_empty() {
+            return Vec::new();
+        }
+        let following = self.repeat.iter().map(PathBuf::as_path);
+        self.matrix.path().into_iter().chain(following).collect()
+    }
+
+    /// The right-hand sides of the matrix at `step` of a sequence.
+    pub(crate) fn rhs_of(&self, step: usize) -> Option<&Path> {
+        let one_for_all = self.rhs.first().filter(|_| self.rhs.len() == 1);
+        self.rhs.get(step).or(one_for_all).map(PathBuf::as_path)
+    }
+
+    pub(crate) fn out(&self) -> Option<&Path> {
+        self.out.as_deref()
+    }
+
+    /// What the report calls the matrix, or the first of a sequence, before it is read.
+    fn name(&self) -> String {
+        match self.sequence().first() {
+            Some(path) => path.display().to_string(),
+            None => self.matrix.name(),
+        }
+    }
+
+    /// Refuses more or fewer right-hand sides than there are matrices, and files that do not go together.
+    fn check(&self) -> Result<(), Failure> {
+        let matrices = self.sequence().len().max(1);
+        if self.rhs.len() > 1 && self.rhs.len() != matrices {
+            return Err(Failure::bad_input(anyhow::anyhow!(
+                "--rhs is given {} times for {matrices} {}",
+                self.rhs.len(),
+                if matrices == 1 { "matrix" } else { "matrices" }
+            )));
+        }
+        let mut files = self
+            .solver
+            .files()
+            .read("the matrix", self.matrix.path())
+            .written("--out", self.out());
+        for path in &self.repeat {
+            files = files.read("--repeat", Some(path));
+        }
+        for path in &self.rhs {
+            files = files.read("--rhs", Some(path));
+        }
+        files.check(self.solver.force)
+    }
+
+    /// Analyzes a matrix, as the arguments say.
+    pub(crate) fn analyze(
+        &self,
+        solver: &Solver,
+        a: &CsMat<f64>,
+    ) -> Result<Analysis<f64>, Failure> {
+        self.solver.analyze(solver, a)
+    }
+
+    /// A solver for so many factorizations of matrices of order `n`.
+    pub(crate) fn solver(&self, n: usize, factorizations: usize) -> Result<Solver, Failure> {
+        let options = self
+            .solver
+            .options(n)?
+            .factorizations(factorizations as f64)
+            .pivoting(self.pivoting)
+            .perturbation(self.perturbation)
+            .max_refinement_steps(self.refinement_steps)
+            .target_backward_error(Some(self.target))
+            .estimate_condition(self.condition);
+        Ok(Solver::new(options)?)
+    }
+}
+
 /// What there is to report, however far the command came.
 #[derive(Default)]
-struct Progressed {
-    source: Option<Source>,
-    rhs: Option<String>,
-    inform: Option<Inform>,
+pub(crate) struct Progressed {
+    pub source: Option<Source>,
+    pub rhs: Option<String>,
+    pub inform: Option<Inform>,
+    pub steps: Vec<Step>,
+    pub summary: Option<Summary>,
+}
+
+/// Whether a solve ended above its target.
+pub(crate) fn missed_target(inform: &Inform) -> bool {
+    let missed = |w: &Warning| matches!(w, Warning::TargetMissed { .. });
+    inform.warnings.iter().any(missed)
 }
 
 /// Solves and reports; the JSON report is written on failure too, unless the files do not go together.
 pub(crate) fn solve(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    arguments
-        .solver
-        .files()
-        .read("the matrix", arguments.matrix.path())
-        .read("--rhs", arguments.rhs.as_deref())
-        .written("--out", arguments.out.as_deref())
-        .check(arguments.solver.force)?;
+    arguments.check()?;
     let mut progressed = Progressed::default();
-    let outcome = solve_and_print(arguments, &mut progressed);
-    let missed = progressed.inform.as_ref().is_some_and(|inform| {
-        inform
-            .warnings
-            .iter()
-            .any(|w| matches!(w, Warning::TargetMissed { .. }))
-    });
+    let outcome = if arguments.repeat.is_empty() {
+        solve_and_print(arguments, &mut progressed)
+    } else {
+        repeat::solve_and_print(arguments, &mut progressed)
+    };
+    let missed = progressed.inform.as_ref().is_some_and(missed_target)
+        || progressed.steps.iter().any(|step| step.target_missed);
     let (status, exit_code) = match &outcome {
         Err(failure) => (failure.kind, failure.code),
         Ok(()) if missed => ("target_missed", 3),
@@ -107,10 +194,12 @@ pub(crate) fn solve(arguments: &Arguments) -> Result<ExitCode, Failure> {
         status,
         exit_code,
         error: outcome.as_ref().err().map(Failure::message),
-        name: arguments.matrix.name(),
+        name: arguments.name(),
         matrix: progressed.source.as_ref(),
         rhs: progressed.rhs,
         inform: progressed.inform.as_ref(),
+        steps: &progressed.steps,
+        summary: progressed.summary,
     };
     let written = report.write(arguments.solver.json.as_deref());
     outcome?;
@@ -120,30 +209,19 @@ pub(crate) fn solve(arguments: &Arguments) -> Result<ExitCode, Failure> {
 
 fn solve_and_print(arguments: &Arguments, progressed: &mut Progressed) -> Result<(), Failure> {
     let progress = Progress::start();
-    let (a, source) = arguments.matrix.load()?;
+    let matrix = arguments.matrix.load()?;
+    let (a, source) = (&matrix.a, &matrix.source);
     progressed.source = Some(source.clone());
-    check_square(&a, &source)?;
-    let options = arguments
-        .solver
-        .options(a.rows())?
-        // No other one follows.
-        .factorizations(1.0)
-        .pivoting(arguments.pivoting)
-        .perturbation(arguments.perturbation)
-        .max_refinement_steps(arguments.refinement_steps)
-        .target_backward_error(Some(arguments.target))
-        .estimate_condition(arguments.condition);
-    let solver = Solver::new(options)?;
-    let b = right_hand_sides(arguments.rhs.as_deref(), &a)?;
-    let rhs = match &arguments.rhs {
-        Some(path) => format!("{} ({})", path.display(), columns(b.ncols())),
-        None => "A·1, as none was given; the solution is 1 everywhere".to_owned(),
-    };
-    progressed.rhs = Some(rhs.clone());
+    check_square(a, source)?;
+    // No other factorization follows.
+    let solver = arguments.solver(a.rows(), 1)?;
+    let rhs = right_hand_sides(arguments.rhs_of(0), &matrix)?;
+    let b = &rhs.b;
+    progressed.rhs = Some(rhs.told.clone());
 
-    let analysis = solver.analyze(&a)?;
+    let analysis = arguments.analyze(&solver, a)?;
     progressed.inform = Some(analysis.inform().clone());
-    let factors = analysis.factorize(&a)?;
+    let factors = analysis.factorize(a)?;
     progressed.inform = Some(factors.inform().clone());
     let Solution { x, inform, .. } = factors.solve_many(b.values(), b.ncols())?;
     progressed.inform = Some(inform.clone());
@@ -153,14 +231,14 @@ fn solve_and_print(arguments: &Arguments, progressed: &mut Progressed) -> Result
         .transpose()?;
     drop(progress);
 
-    let error = x.iter().fold(0.0f64, |max, x| max.max((x - 1.0).abs()));
+    let error = error_of_ones(&x);
     if let Some(path) = &arguments.out {
         write_solution(path, &DenseMatrix::new(b.nrows(), b.ncols(), x))?;
     }
     print::line(&source.name)?;
-    print::line(format_args!("right-hand side: {rhs}"))?;
-    print::line(phases(&source, &inform))?;
-    if arguments.rhs.is_none() {
+    print::line(format_args!("right-hand side: {}", rhs.told))?;
+    print::line(phases(source, &inform))?;
+    if rhs.is_of_ones {
         print::line(format_args!("largest error of the solution: {error:.1e}"))?;
     }
     if let Some(determinant) = determinant {
@@ -175,7 +253,12 @@ fn solve_and_print(arguments: &Arguments, progressed: &mut Progressed) -> Result
     Ok(())
 }
 
-fn write_solution(path: &Path, x: &DenseMatrix) -> Result<(), Failure> {
+/// The largest error of a solution that should be 1 everywhere.
+pub(crate) fn error_of_ones(x: &[f64]) -> f64 {
+    x.iter().fold(0.0, |max, x| max.max((x - 1.0).abs()))
+}
+
+pub(crate) fn write_solution(path: &Path, x: &DenseMatrix) -> Result<(), Failure> {
     let options = WriteOptions::default();
     files::write(path, |to| {
         let written = match to {
@@ -188,14 +271,6 @@ fn write_solution(path: &Path, x: &DenseMatrix) -> Result<(), Failure> {
             other => std::io::Error::other(other),
         })
     })
-}
-
-fn columns(count: usize) -> String {
-    if count == 1 {
-        "1 column".into()
-    } else {
-        format!("{count} columns")
-    }
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ mod facade;
 mod ldlt;
 mod matrices;
 mod options;
+mod saved;
 mod stale_pivots;
 mod symmetric;
 mod symmetric_device;

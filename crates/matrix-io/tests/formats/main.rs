@@ -3,4 +3,6 @@
 mod corpus;
 mod files;
 mod format;
+mod numpy;
 mod properties;
+mod rutherford_boeing;

@@ -1,5 +1,9 @@
 //! The command `luge` as a user runs it: exit codes, messages, files.
 
+mod formats;
+mod repeat;
+mod saved;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -979,6 +983,9 @@ fn random_arguments(random: &mut Sequence) -> Vec<&'static str> {
     ];
     let words: &[(&str, &[&str])] = &[
         ("--rhs", &FILES),
+        ("--repeat", &FILES),
+        ("--load-analysis", &FILES),
+        ("--save-analysis", &OUTPUTS),
         ("--out", &OUTPUTS),
         ("--json", &OUTPUTS),
         ("--plot", &OUTPUTS),

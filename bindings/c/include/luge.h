@@ -1791,6 +1791,9 @@ luge_status luge_solve_refined_device(const struct luge_factors *factors,
 
 #endif  /* LUGE_H */
 
+#ifndef LUGE_INLINE_H
+#define LUGE_INLINE_H
+
 /*
  * A matrix by rows with int32_t indices and double values. In the structure that is returned the caller may change `format`,
  * `value_type` (with `values` of that type) and `index_base`.
@@ -1842,3 +1845,5 @@ static inline luge_matrix luge_csc_i64(int64_t n, int64_t nnz, const int64_t *co
   matrix.format = LUGE_CSC;
   return matrix;
 }
+
+#endif  /* LUGE_INLINE_H */

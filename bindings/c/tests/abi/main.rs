@@ -1,0 +1,9 @@
+//! Tests of the exported functions, called as C calls them.
+
+mod device;
+mod errors;
+mod options;
+mod phases;
+mod random_calls;
+mod support;
+mod threads;

@@ -1343,7 +1343,7 @@ luge_status luge_options_get_real(const struct luge_options *options, int32_t op
  * `rows`, `columns`: `n` numbers each, from 0: row (column) k of the permuted matrix is row (column) `rows[k]`
  * (`columns[k]`) of the matrix. For a symmetric matrix both are the same. They are copied.
  *
- * Errors: LUGE_ERROR_OPTION if one of them is not a permutation; when a matrix is analyzed, LUGE_ERROR_SIZE if its order is
+ * Errors: LUGE_ERROR_OPTION if one of them is not a permutation, LUGE_ERROR_INDEX_OVERFLOW if `n` is above 2^32 - 2; when a matrix is analyzed, LUGE_ERROR_SIZE if its order is
  * not `n`.
  */
 luge_status luge_options_set_permutations(struct luge_options *options,

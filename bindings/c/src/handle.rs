@@ -267,11 +267,14 @@ pub(crate) fn size(number: i64, name: &str) -> Outcome<usize> {
     usize::try_from(number).map_err(|_| Failure::argument(format!("`{name}` is {number}")))
 }
 
+/// More bytes than any processor addresses. Sizes above are mistakes, and no array is looked at.
+const ABSURD_BYTES: usize = 1 << 56;
+
 /// Refuses an array that is NULL though it has numbers, that is not aligned, or that no memory could hold.
 pub(crate) fn check_array<V>(at: *const V, len: usize, name: &str) -> Outcome {
     if len
         .checked_mul(size_of::<V>())
-        .is_none_or(|bytes| bytes > isize::MAX as usize)
+        .is_none_or(|bytes| bytes > ABSURD_BYTES)
     {
         return Err(Failure::argument(format!(
             "`{name}` has {len} numbers, more than any memory holds"

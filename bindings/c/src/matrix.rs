@@ -164,6 +164,16 @@ impl<I: Integer> Arrays<'_, I> {
 /// The largest order; the library's indices have 32 bits, and the last two numbers mean other things.
 const MAX_ORDER: usize = u32::MAX as usize - 1;
 
+/// An order that C hands over.
+pub(crate) fn order(number: i64, name: &str) -> Outcome<usize> {
+    let n = size(number, name)?;
+    if n > MAX_ORDER {
+        let message = format!("`{name}` is {n}; an order is at most {MAX_ORDER}");
+        return Err(Failure::new(LUGE_ERROR_INDEX_OVERFLOW, message));
+    }
+    Ok(n)
+}
+
 impl<'a> Matrix<'a> {
     /// The matrix that a structure describes: pointers, sizes, offsets and kinds are checked, indices are not.
     ///
@@ -174,12 +184,8 @@ impl<'a> Matrix<'a> {
     pub(crate) unsafe fn new(from: *const luge_matrix) -> Outcome<Self> {
         // SAFETY: as the caller says.
         let from = unsafe { take(from, "matrix") }?;
-        let n = size(from.n, "matrix.n")?;
+        let n = order(from.n, "matrix.n")?;
         let nnz = size(from.nnz, "matrix.nnz")?;
-        if n > MAX_ORDER {
-            let message = format!("the order of the matrix is {n}; it must be at most {MAX_ORDER}");
-            return Err(Failure::new(LUGE_ERROR_INDEX_OVERFLOW, message));
-        }
         if nnz as u128 > (n as u128) * (n as u128) {
             let message = format!("a matrix of order {n} cannot have {nnz} entries");
             return Err(Failure::argument(message));

@@ -8,7 +8,8 @@ use luge::{
     Pivoting, Regularization, ResidualCheck, RowPerm, SingularAction, SymmetricPivoting,
 };
 
-use crate::handle::{Handle, array, free, guarded, put, read, required_mut, size, state, write};
+use crate::handle::{Handle, array, free, guarded, put, read, required_mut, state, write};
+use crate::matrix::order;
 use crate::status::luge_status::*;
 use crate::status::{Failure, Outcome, luge_status};
 
@@ -681,7 +682,7 @@ pub unsafe extern "C" fn luge_options_get_real(
 /// `rows`, `columns`: `n` numbers each, from 0: row (column) k of the permuted matrix is row (column) `rows[k]`
 /// (`columns[k]`) of the matrix. For a symmetric matrix both are the same. They are copied.
 ///
-/// Errors: LUGE_ERROR_OPTION if one of them is not a permutation; when a matrix is analyzed, LUGE_ERROR_SIZE if its order is
+/// Errors: LUGE_ERROR_OPTION if one of them is not a permutation, LUGE_ERROR_INDEX_OVERFLOW if `n` is above 2^32 - 2; when a matrix is analyzed, LUGE_ERROR_SIZE if its order is
 /// not `n`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn luge_options_set_permutations(
@@ -693,7 +694,7 @@ pub unsafe extern "C" fn luge_options_set_permutations(
     guarded(|| {
         // SAFETY: the caller passes NULL or a handle.
         let options = unsafe { state(options, "options") }?;
-        let n = size(n, "n")?;
+        let n = order(n, "n")?;
         // SAFETY: the caller passes NULL or `n` numbers.
         let (rows, cols) = unsafe { (array(rows, n, "rows")?, array(columns, n, "columns")?) };
         let of_option = |error: String| Failure::new(LUGE_ERROR_OPTION, error);
@@ -736,7 +737,7 @@ pub unsafe extern "C" fn luge_options_set_regularization(
     guarded(|| {
         // SAFETY: the caller passes NULL or a handle.
         let options = unsafe { state(options, "options") }?;
-        let n = size(n, "n")?;
+        let n = order(n, "n")?;
         // SAFETY: the caller passes NULL or `n` numbers.
         let given = unsafe { array(signs, n, "signs") }?;
         let regularization = if signs.is_null() {

@@ -51,7 +51,10 @@ fn single_precision_has_calls_of_its_own() {
     };
     let solver = solver(&[]);
     let analysis = analysis(&solver, &single.view());
-    let b: Vec<f32> = product(&GENERAL, &X, false).iter().map(|&v| v as f32).collect();
+    let b: Vec<f32> = product(&GENERAL, &X, false)
+        .iter()
+        .map(|&v| v as f32)
+        .collect();
     let close = |x: &[f32], scale: f32| {
         let distances = x.iter().zip(X).map(|(&a, b)| (a * scale - b as f32).abs());
         assert!(distances.fold(0.0, f32::max) < 1e-6, "{x:?}");
@@ -62,12 +65,33 @@ fn single_precision_has_calls_of_its_own() {
             luge_factorize_values_f32(analysis.handle, 7, single.values.as_ptr(), out)
         });
         let mut x = [0f32; 3];
-        ok(luge_solve_f32(factors.handle, 0, 1, b.as_ptr(), 3, x.as_mut_ptr(), 3, null_mut()));
+        ok(luge_solve_f32(
+            factors.handle,
+            0,
+            1,
+            b.as_ptr(),
+            3,
+            x.as_mut_ptr(),
+            3,
+            null_mut(),
+        ));
         close(&x, 1.0);
         let doubled: Vec<f32> = single.values.iter().map(|v| 2.0 * v).collect();
-        ok(luge_refactorize_values_f32(factors.handle, 7, doubled.as_ptr(), null_mut()));
+        ok(luge_refactorize_values_f32(
+            factors.handle,
+            7,
+            doubled.as_ptr(),
+            null_mut(),
+        ));
         x.copy_from_slice(&b);
-        ok(luge_solve_in_place_f32(factors.handle, 0, 1, x.as_mut_ptr(), 3, null_mut()));
+        ok(luge_solve_in_place_f32(
+            factors.handle,
+            0,
+            1,
+            x.as_mut_ptr(),
+            3,
+            null_mut(),
+        ));
         close(&x, 2.0);
         let mut double = [0f64; 3];
         let status = luge_solve_in_place(factors.handle, 0, 1, double.as_mut_ptr(), 3, null_mut());
@@ -105,7 +129,16 @@ fn right_hand_sides_may_stand_apart_and_be_overwritten() {
         // SAFETY: there are two columns with these leading dimensions.
         unsafe {
             let (from, to) = (b.as_ptr(), x.as_mut_ptr());
-            ok(luge_solve(factors.handle, operation, 2, from, 5, to, 4, &mut accuracy));
+            ok(luge_solve(
+                factors.handle,
+                operation,
+                2,
+                from,
+                5,
+                to,
+                4,
+                &mut accuracy,
+            ));
         }
         assert_close(&x[..3], &X);
         assert_close(&x[4..], &other);
@@ -118,9 +151,25 @@ fn right_hand_sides_may_stand_apart_and_be_overwritten() {
         // SAFETY: as above; the output is the input.
         unsafe {
             let at = same.as_mut_ptr();
-            ok(luge_solve(factors.handle, operation, 2, at, 5, at, 5, null_mut()));
+            ok(luge_solve(
+                factors.handle,
+                operation,
+                2,
+                at,
+                5,
+                at,
+                5,
+                null_mut(),
+            ));
             let at = in_place.as_mut_ptr();
-            ok(luge_solve_in_place(factors.handle, operation, 2, at, 5, &mut accuracy));
+            ok(luge_solve_in_place(
+                factors.handle,
+                operation,
+                2,
+                at,
+                5,
+                &mut accuracy,
+            ));
         }
         for solution in [same, in_place] {
             assert_close(&solution[..3], &X);
@@ -133,9 +182,25 @@ fn right_hand_sides_may_stand_apart_and_be_overwritten() {
     // SAFETY: nothing is read or written.
     unsafe {
         let mut accuracy: luge_accuracy = sized();
-        ok(luge_solve(factors.handle, 0, 0, null(), 3, null_mut(), 3, &mut accuracy));
+        ok(luge_solve(
+            factors.handle,
+            0,
+            0,
+            null(),
+            3,
+            null_mut(),
+            3,
+            &mut accuracy,
+        ));
         assert_eq!((accuracy.backward_error, accuracy.is_measured), (0.0, 1));
-        ok(luge_solve_in_place(factors.handle, 0, 0, null_mut(), 3, null_mut()));
+        ok(luge_solve_in_place(
+            factors.handle,
+            0,
+            0,
+            null_mut(),
+            3,
+            null_mut(),
+        ));
     }
 }
 
@@ -150,11 +215,36 @@ fn matrices_without_rows_are_solved() {
     let factors = factors(&solver(&[]), &empty.view());
     // SAFETY: nothing is read or written but the determinant.
     unsafe {
-        ok(luge_solve(factors.handle, 0, 4, null(), 0, null_mut(), 0, null_mut()));
-        ok(luge_solve_in_place(factors.handle, 1, 4, null_mut(), 0, null_mut()));
-        ok(luge_refactorize_values(factors.handle, 0, null(), null_mut()));
+        ok(luge_solve(
+            factors.handle,
+            0,
+            4,
+            null(),
+            0,
+            null_mut(),
+            0,
+            null_mut(),
+        ));
+        ok(luge_solve_in_place(
+            factors.handle,
+            1,
+            4,
+            null_mut(),
+            0,
+            null_mut(),
+        ));
+        ok(luge_refactorize_values(
+            factors.handle,
+            0,
+            null(),
+            null_mut(),
+        ));
         let (mut mantissa, mut exponent) = (0.0, 0);
-        ok(luge_determinant(factors.handle, &mut mantissa, &mut exponent));
+        ok(luge_determinant(
+            factors.handle,
+            &mut mantissa,
+            &mut exponent,
+        ));
         assert_eq!((mantissa, exponent), (0.5, 1));
     }
 }
@@ -191,17 +281,29 @@ fn other_values_renew_the_factors() {
     let mut outcome: luge_refactorized = sized();
     // SAFETY: handles are handles, and arrays have the lengths that are stated.
     unsafe {
-        ok(luge_refactorize_values(factors.handle, 7, halves.as_ptr(), &mut outcome));
+        ok(luge_refactorize_values(
+            factors.handle,
+            7,
+            halves.as_ptr(),
+            &mut outcome,
+        ));
     }
     assert_eq!((outcome.is_repivoted, outcome.reserved), (0, 0));
     assert!(outcome.growth >= 1.0 && outcome.backward_error < 1e-12);
     let twice = X.map(|x| 2.0 * x);
-    assert_close(&solved(&factors, &product(&GENERAL, &X, false), false), &twice);
+    assert_close(
+        &solved(&factors, &product(&GENERAL, &X, false), false),
+        &twice,
+    );
     // A part of the pattern, whose old pivots are zero: rows are exchanged.
     let permuted = [[0.0, 1.0, 0.0], [2.0, 0.0, 0.0], [0.0, 0.0, 6.0]];
     // SAFETY: as above.
     unsafe {
-        ok(luge_refactorize(factors.handle, &dense(permuted).view(), &mut outcome));
+        ok(luge_refactorize(
+            factors.handle,
+            &dense(permuted).view(),
+            &mut outcome,
+        ));
     }
     assert_eq!(outcome.is_repivoted, 1);
     assert_close(&solved(&factors, &product(&permuted, &X, false), false), &X);
@@ -251,7 +353,11 @@ fn factors_answer_questions() {
     let (mut mantissa, mut exponent, mut rcond) = (0.0, 0, 0.0);
     // SAFETY: the handle is one, and there is room for numbers.
     unsafe {
-        ok(luge_determinant(factors.handle, &mut mantissa, &mut exponent));
+        ok(luge_determinant(
+            factors.handle,
+            &mut mantissa,
+            &mut exponent,
+        ));
         ok(luge_rcond(factors.handle, &mut rcond));
     }
     assert!((mantissa * 2f64.powi(exponent as i32) - DETERMINANT).abs() < 1e-12);
@@ -261,14 +367,20 @@ fn factors_answer_questions() {
     assert_eq!(report.backend, luge_backend::LUGE_BACKEND_CPU as i32);
     assert_eq!(report.kind, luge_kind::LUGE_KIND_GENERAL as i32);
     assert_eq!(report.precision, luge_value_type::LUGE_F64 as i32);
-    assert_eq!(report.pivoting, luge_pivoting::LUGE_PIVOTING_THRESHOLD as i32);
+    assert_eq!(
+        report.pivoting,
+        luge_pivoting::LUGE_PIVOTING_THRESHOLD as i32
+    );
     assert!(report.lnz >= 5 && report.unz >= 5 && report.growth >= 1.0);
     assert!(report.seconds_numeric >= 0.0 && report.predicted_device_bytes == -1);
     // SAFETY: the handle is one.
     let json = text(|capacity, text, length| unsafe {
         luge_factors_json(factors.handle, capacity, text, length)
     });
-    assert!(json.starts_with('{') && json.contains("\"backend\": \"cpu\""), "{json}");
+    assert!(
+        json.starts_with('{') && json.contains("\"backend\": \"cpu\""),
+        "{json}"
+    );
 }
 
 const SADDLE: [[f64; 3]; 3] = [[2.0, 0.0, 1.0], [0.0, 3.0, 1.0], [1.0, 1.0, 0.0]];
@@ -312,8 +424,16 @@ fn signs_of_pivots_are_kept() {
         let signs = [1i8, 1, -1];
         // SAFETY: the handle is one, and there are three signs.
         unsafe {
-            ok(luge_options_set_regularization(options.handle, 3, signs.as_ptr(), 1e-7, 1e-7));
-            made(luge_solver_free, |out| luge_solver_create(options.handle, out))
+            ok(luge_options_set_regularization(
+                options.handle,
+                3,
+                signs.as_ptr(),
+                1e-7,
+                1e-7,
+            ));
+            made(luge_solver_free, |out| {
+                luge_solver_create(options.handle, out)
+            })
         }
     };
     let mut stored = dense(SADDLE);

@@ -101,7 +101,11 @@ pub fn dense<const N: usize>(rows: [[f64; N]; N]) -> Arrays {
         values: Vec::new(),
     };
     for row in rows {
-        for (j, value) in row.into_iter().enumerate().filter(|&(_, value)| value != 0.0) {
+        for (j, value) in row
+            .into_iter()
+            .enumerate()
+            .filter(|&(_, value)| value != 0.0)
+        {
             arrays.indices.push(j as i32);
             arrays.values.push(value);
         }
@@ -147,18 +151,24 @@ pub fn solver(chosen: &[(luge_int_option, i64)]) -> Owned<luge_solver> {
     let chosen: Vec<_> = [cpu].into_iter().chain(chosen.iter().copied()).collect();
     let options = options(&chosen);
     // SAFETY: both are what the call takes.
-    made(luge_solver_free, |out| unsafe { luge_solver_create(options.handle, out) })
+    made(luge_solver_free, |out| unsafe {
+        luge_solver_create(options.handle, out)
+    })
 }
 
 pub fn analysis(solver: &Owned<luge_solver>, matrix: &luge_matrix) -> Owned<luge_analysis> {
     // SAFETY: all are what the call takes.
-    made(luge_analysis_free, |out| unsafe { luge_analyze(solver.handle, matrix, out) })
+    made(luge_analysis_free, |out| unsafe {
+        luge_analyze(solver.handle, matrix, out)
+    })
 }
 
 pub fn factors(solver: &Owned<luge_solver>, matrix: &luge_matrix) -> Owned<luge_factors> {
     let analysis = analysis(solver, matrix);
     // SAFETY: all are what the call takes.
-    made(luge_factors_free, |out| unsafe { luge_factorize(analysis.handle, matrix, out) })
+    made(luge_factors_free, |out| unsafe {
+        luge_factorize(analysis.handle, matrix, out)
+    })
 }
 
 pub fn symmetric() -> (luge_int_option, i64) {
@@ -212,7 +222,11 @@ pub fn text(call: impl Fn(usize, *mut std::ffi::c_char, *mut usize) -> luge_stat
     ok(call(0, null_mut(), &mut length));
     let mut room = vec![b'#'; length + 2];
     ok(call(length + 1, room.as_mut_ptr().cast(), null_mut()));
-    assert_eq!(room.pop(), Some(b'#'), "nothing is written behind the capacity");
+    assert_eq!(
+        room.pop(),
+        Some(b'#'),
+        "nothing is written behind the capacity"
+    );
     assert_eq!(room.pop(), Some(0));
     String::from_utf8(room).unwrap()
 }

@@ -94,6 +94,7 @@ macro_rules! with_factors {
         }
     };
 }
+#[cfg(feature = "gpu")]
 pub(crate) use with_factors;
 
 pub(crate) fn of_type<T: FactorsOf>(any: &AnyFactors) -> Outcome<&Factors<T>> {

@@ -389,11 +389,19 @@ fn vectors_that_are_not_finite_are_named() {
     assert_eq!(x, [1e200, 1.0, 1.0]);
 }
 
-/// Calls that take a handle and nothing that matters before it.
+/// A word that the message has, and a call that is to find a NULL.
 type Call<'a> = (&'a str, &'a dyn Fn() -> luge_status);
 
+fn expect_null(calls: &[Call<'_>]) {
+    for (at, (words, call)) in calls.iter().enumerate() {
+        let status = call();
+        assert_eq!(status, LUGE_ERROR_NULL, "call {at}: {}", message());
+        assert!(message().contains(words), "call {at}: {}", message());
+    }
+}
+
 #[test]
-fn null_is_refused_wherever_it_is_not_allowed() {
+fn null_is_refused_by_the_phases() {
     let rows = dense(GENERAL);
     let view = rows.view();
     let options = options(&[]);
@@ -408,7 +416,7 @@ fn null_is_refused_wherever_it_is_not_allowed() {
     );
     // SAFETY: every pointer is NULL or what the call takes.
     unsafe {
-        let calls: &[Call<'_>] = &[
+        expect_null(&[
             ("out", &|| luge_options_create(null_mut())),
             ("options", &|| luge_options_set_int(null_mut(), 0, 0)),
             ("options", &|| luge_options_get_int(null(), 0, &mut 0)),
@@ -432,8 +440,6 @@ fn null_is_refused_wherever_it_is_not_allowed() {
             ("out", &|| luge_solver_create(null(), null_mut())),
             ("solver", &|| luge_solver_cancel(null())),
             ("solver", &|| luge_solver_resume(null())),
-            ("solver", &|| luge_solver_stream(null(), &mut null_mut())),
-            ("stream", &|| luge_solver_stream(s, null_mut())),
             ("solver", &|| luge_analyze(null(), &view, &mut null_mut())),
             ("matrix", &|| luge_analyze(s, null(), &mut null_mut())),
             ("out", &|| luge_analyze(s, &view, null_mut())),
@@ -466,6 +472,17 @@ fn null_is_refused_wherever_it_is_not_allowed() {
             }),
             ("factors", &|| luge_raise_threshold(null_mut(), &mut 0.0)),
             ("threshold", &|| luge_raise_threshold(f, null_mut())),
+        ]);
+    }
+}
+
+#[test]
+fn null_is_refused_by_solves_and_questions() {
+    let factors = factors(&solver(&[]), &dense(GENERAL).view());
+    let f = factors.handle;
+    // SAFETY: every pointer is NULL or what the call takes.
+    unsafe {
+        expect_null(&[
             ("factors", &|| luge_factors_inform(null(), &mut sized())),
             ("inform", &|| luge_factors_inform(f, null_mut())),
             ("factors", &|| {
@@ -494,6 +511,25 @@ fn null_is_refused_wherever_it_is_not_allowed() {
             }),
             ("factors", &|| luge_solve_part(null(), 0, 0, null_mut(), 3)),
             ("factors", &|| luge_pivots(null(), null_mut(), null_mut())),
+            ("error", &|| luge_last_error(null_mut())),
+            ("count", &|| {
+                luge_last_error_unmatched(0, null_mut(), null_mut(), null_mut())
+            }),
+        ]);
+    }
+}
+
+#[cfg(feature = "gpu")]
+#[test]
+fn null_is_refused_by_calls_for_devices() {
+    let solver = solver(&[]);
+    let factors = factors(&solver, &dense(GENERAL).view());
+    let (s, f) = (solver.handle, factors.handle);
+    // SAFETY: every pointer is NULL or what the call takes.
+    unsafe {
+        expect_null(&[
+            ("solver", &|| luge_solver_stream(null(), &mut null_mut())),
+            ("stream", &|| luge_solver_stream(s, null_mut())),
             ("buffer", &|| luge_buffer_address(null(), &mut 0)),
             ("buffer", &|| luge_buffer_write(null_mut(), 0, null())),
             ("buffer", &|| luge_buffer_read(null(), 0, null_mut())),
@@ -515,17 +551,31 @@ fn null_is_refused_wherever_it_is_not_allowed() {
             ("`b`", &|| {
                 luge_solve_refined_device(f, 0, 1, null(), null_mut(), null_mut())
             }),
-            ("error", &|| luge_last_error(null_mut())),
-            ("count", &|| {
-                luge_last_error_unmatched(0, null_mut(), null_mut(), null_mut())
-            }),
-        ];
-        for (at, (words, call)) in calls.iter().enumerate() {
-            let status = call();
-            assert_eq!(status, LUGE_ERROR_NULL, "call {at}: {}", message());
-            assert!(message().contains(words), "call {at}: {}", message());
-        }
+        ]);
     }
+}
+
+#[cfg(not(feature = "gpu"))]
+#[test]
+fn calls_for_devices_say_that_there_are_none() {
+    let solver = solver(&[]);
+    let factors = factors(&solver, &dense(GENERAL).view());
+    let (s, f, none) = (solver.handle, factors.handle, null_mut());
+    // SAFETY: every pointer is NULL or what the call takes.
+    let statuses = unsafe {
+        [
+            luge_solver_stream(s, &mut null_mut()),
+            luge_buffer_create(s, 1, &mut null_mut()),
+            luge_buffer_address(null(), &mut 0),
+            luge_buffer_write(none, 1, &0.0),
+            luge_buffer_read(none, 1, &mut 0.0),
+            luge_refactorize_device(f, none, null_mut()),
+            luge_solve_device(f, 0, 1, none, null_mut()),
+            luge_solve_refined_device(f, 0, 1, none, none, null_mut()),
+        ]
+    };
+    assert_eq!(statuses, [LUGE_ERROR_FEATURE_OFF; 8]);
+    assert!(message().contains("without the feature `gpu`"));
 }
 
 #[test]

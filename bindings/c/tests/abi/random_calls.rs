@@ -739,7 +739,13 @@ fn random_calls_neither_crash_nor_find_a_defect() {
     assert!(caller.tally.len() >= 40, "{}", caller.tally.len());
     for (call, [made, succeeded]) in &caller.tally {
         assert!(*made >= 10, "{call} was made {made} times");
-        assert!(*succeeded > 0, "{call} never succeeded");
+        // Without devices all calls for them are refused.
+        let is_for_devices = ["buffer", "device", "stream"]
+            .iter()
+            .any(|part| call.contains(part));
+        if cfg!(feature = "gpu") || !is_for_devices {
+            assert!(*succeeded > 0, "{call} never succeeded");
+        }
     }
     assert!(caller.statuses.len() >= 18, "{:?}", caller.statuses);
 }

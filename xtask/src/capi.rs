@@ -98,6 +98,8 @@ fn build(workspace: &Workspace, args: &Args) -> Result<PathBuf> {
     }
     let profile = if args.debug { "dev" } else { "release" };
     command.args(["--profile", profile]);
+    // Of the shared library five sixths are for debuggers.
+    command.args(["--", "-C", "strip=debuginfo"]);
     process::run(&mut command)?;
     let folder = if args.debug { "debug" } else { "release" };
     Ok(workspace.target.join(folder))

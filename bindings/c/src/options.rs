@@ -34,54 +34,57 @@ pub const LUGE_UNSET: i32 = -1;
 #[repr(i32)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum luge_int_option {
-    /// Where the phases run, one of luge_backend; LUGE_BACKEND_AUTO.
+    /// Where the phases run, one of luge_backend. Default: LUGE_BACKEND_AUTO.
     LUGE_OPTION_BACKEND = 0,
-    /// Number of the GPU for LUGE_BACKEND_GPU, as the driver counts them from 0; 0.
+    /// Number of the GPU for LUGE_BACKEND_GPU, as the driver counts them from 0. Default: 0.
     LUGE_OPTION_DEVICE = 1,
-    /// Seed of the schedule for LUGE_BACKEND_SIMULATOR; 0.
+    /// Seed of the schedule for LUGE_BACKEND_SIMULATOR. Default: 0.
     LUGE_OPTION_SIMULATOR_SEED = 2,
-    /// What is known of the matrix beside its entries, one of luge_kind; LUGE_KIND_GENERAL. A matrix that is
-    /// declared symmetric may be stored whole, then each entry and its counterpart must agree to 1e-10 of the largest entry,
-    /// or by one of its triangles with the diagonal; which one is seen from the entries.
+    /// What is known of the matrix beside its entries, one of luge_kind. Default: LUGE_KIND_GENERAL. A matrix that is
+    /// declared symmetric may be stored whole, then each entry and its counterpart must agree to 1e-10 of the largest
+    /// entry, or by one of its triangles with the diagonal; which one is seen from the entries.
     LUGE_OPTION_KIND = 3,
-    /// What becomes of a singular symmetric matrix, one of luge_singular; LUGE_SINGULAR_REFUSE.
+    /// What becomes of a singular symmetric matrix, one of luge_singular. Default: LUGE_SINGULAR_REFUSE.
     LUGE_OPTION_SINGULAR = 4,
-    /// Most threads on the CPU, 1 to 1024, or LUGE_UNSET: as many as there are cores; LUGE_UNSET. Results are the same, bit
-    /// for bit.
+    /// Most threads on the CPU, 1 to 1024, or LUGE_UNSET: as many as there are cores. Default: LUGE_UNSET. Results are
+    /// the same, bit for bit.
     LUGE_OPTION_THREADS = 5,
-    /// How pivots are found, one of luge_pivoting; LUGE_PIVOTING_AUTO.
+    /// How pivots are found, one of luge_pivoting. Default: LUGE_PIVOTING_AUTO.
     LUGE_OPTION_PIVOTING = 6,
-    /// How the CPU searches the pivots of a symmetric matrix, one of luge_symmetric_pivoting; LUGE_SYMMETRIC_BLOCKS.
+    /// How the CPU searches the pivots of a symmetric matrix, one of luge_symmetric_pivoting. Default:
+    /// LUGE_SYMMETRIC_BLOCKS.
     LUGE_OPTION_SYMMETRIC_PIVOTING = 7,
     /// How often a column of a symmetric matrix is delayed at most, before its pivot is taken as it is or replaced, or
-    /// LUGE_UNSET: as often as it takes; LUGE_UNSET. On the CPU only.
+    /// LUGE_UNSET: as often as it takes. Default: LUGE_UNSET. On the CPU only.
     LUGE_OPTION_MAX_DELAYS = 8,
-    /// What factorizes on the CPU, one of luge_cpu_engine; LUGE_CPU_ENGINE_AUTO.
+    /// What factorizes on the CPU, one of luge_cpu_engine. Default: LUGE_CPU_ENGINE_AUTO.
     LUGE_OPTION_CPU_ENGINE = 9,
-    /// What factorizes on a device, one of luge_device_engine; LUGE_DEVICE_ENGINE_AUTO.
+    /// What factorizes on a device, one of luge_device_engine. Default: LUGE_DEVICE_ENGINE_AUTO.
     LUGE_OPTION_DEVICE_ENGINE = 10,
-    /// The type that factors are kept in, one of luge_precision; LUGE_PRECISION_MATRIX.
+    /// The type that factors are kept in, one of luge_precision. Default: LUGE_PRECISION_MATRIX.
     LUGE_OPTION_PRECISION = 11,
-    /// Most steps of iterative refinement in a solve, at least 0; 10.
+    /// Most steps of iterative refinement in a solve, at least 0. Default: 10.
     LUGE_OPTION_MAX_REFINEMENT_STEPS = 12,
-    /// When a refactorization on a device is measured by a solve, one of luge_residual_check; LUGE_RESIDUAL_ALWAYS.
+    /// When a refactorization on a device is measured by a solve, one of luge_residual_check. Default:
+    /// LUGE_RESIDUAL_ALWAYS.
     LUGE_OPTION_RESIDUAL_CHECK = 13,
-    /// 1: factorizations also estimate the reciprocal condition number, at the cost of up to ten solves; 0.
+    /// 1: factorizations also estimate the reciprocal condition number, at the cost of up to ten solves. Default: 0.
     LUGE_OPTION_ESTIMATE_CONDITION = 14,
-    /// Most bytes that a solver and all that was made with it hold on the host at once, or LUGE_UNSET; LUGE_UNSET.
+    /// Most bytes that a solver and all that was made with it hold on the host at once, or LUGE_UNSET: no limit.
+    /// Default: LUGE_UNSET.
     LUGE_OPTION_MAX_HOST_BYTES = 15,
-    /// Most bytes on the device, or LUGE_UNSET: what is free there; LUGE_UNSET.
+    /// Most bytes on the device, or LUGE_UNSET: what is free there. Default: LUGE_UNSET.
     LUGE_OPTION_MAX_DEVICE_BYTES = 16,
-    /// The fill-reducing ordering, one of luge_ordering; LUGE_ORDERING_AUTO.
+    /// The fill-reducing ordering, one of luge_ordering. Default: LUGE_ORDERING_AUTO.
     LUGE_OPTION_ORDERING = 17,
-    /// Whether rows are moved to put large entries on the diagonal, one of luge_matching; LUGE_MATCHING_AUTO.
+    /// Whether rows are moved to put large entries on the diagonal, one of luge_matching. Default: LUGE_MATCHING_AUTO.
     LUGE_OPTION_MATCHING = 18,
-    /// 1: rows and columns are scaled; 0: they are not; 1.
+    /// 1: rows and columns are scaled; 0: they are not. Default: 1.
     LUGE_OPTION_SCALING = 19,
-    /// 1: if no matching scales, logarithms of the entries are first made zero on average, for entries that span hundreds
-    /// of orders of magnitude; 0.
+    /// 1: if no matching scales, logarithms of the entries are first made zero on average, for entries that span
+    /// hundreds of orders of magnitude. Default: 0.
     LUGE_OPTION_AVERAGED_SCALING = 20,
-    /// 1: permute to block triangular form; 1.
+    /// 1: permute to block triangular form. Default: 1.
     LUGE_OPTION_BLOCK_TRIANGULAR = 21,
 }
 
@@ -89,22 +92,22 @@ pub enum luge_int_option {
 #[repr(i32)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum luge_real_option {
-    /// How many factorizations one analysis is to serve, above 0, or LUGE_UNSET; LUGE_UNSET. The more, the longer an ordering
-    /// may take that shortens them.
+    /// How many factorizations one analysis is to serve, above 0, or LUGE_UNSET. Default: LUGE_UNSET. The more, the
+    /// longer an ordering may take that shortens them.
     LUGE_OPTION_FACTORIZATIONS = 100,
-    /// The threshold for LUGE_PIVOTING_THRESHOLD, 0 to 1: the diagonal is taken if it is at least this times the largest
-    /// candidate. For a symmetric matrix 0 to 0.5: entries of L are at most its inverse. 0.1.
+    /// The threshold for LUGE_PIVOTING_THRESHOLD, 0 to 1: the diagonal is taken if it is at least this times the
+    /// largest candidate. For a symmetric matrix 0 to 0.5: entries of L are at most its inverse. Default: 0.1.
     LUGE_OPTION_PIVOT_THRESHOLD = 101,
-    /// Static pivots below this times the largest entry of the scaled matrix are replaced by it, 0 to 1, or LUGE_UNSET;
-    /// LUGE_UNSET.
+    /// Static pivots below this times the largest entry of the scaled matrix are replaced by it, 0 to 1, or LUGE_UNSET.
+    /// Default: LUGE_UNSET.
     LUGE_OPTION_PERTURBATION = 102,
-    /// Normwise backward error that a solution must reach, above 0 and at most 1, or LUGE_UNSET: 1e-12 for double, 1e-6 for
-    /// float; LUGE_UNSET.
+    /// Normwise backward error that a solution must reach, above 0 and at most 1, or LUGE_UNSET: 1e-12 for double, 1e-6
+    /// for float. Default: LUGE_UNSET.
     LUGE_OPTION_TARGET_BACKWARD_ERROR = 103,
-    /// Growth beyond which a refactorization does not trust the old pivots, at least 0; 1e8.
+    /// Growth beyond which a refactorization does not trust the old pivots, at least 0. Default: 1e8.
     LUGE_OPTION_MAX_GROWTH = 104,
-    /// After a matching, LUGE_ORDERING_AUTO also tries the rows in their old places if every scaled diagonal entry is at
-    /// least this large: 0 to 1, or infinite: never; 0.1.
+    /// After a matching, LUGE_ORDERING_AUTO also tries the rows in their old places if every scaled diagonal entry is
+    /// at least this large: 0 to 1, or infinite: never. Default: 0.1.
     LUGE_OPTION_DIAGONAL_THRESHOLD = 105,
 }
 
@@ -231,7 +234,7 @@ pub enum luge_ordering {
     LUGE_ORDERING_NESTED_DISSECTION = 3,
     /// No reordering within diagonal blocks.
     LUGE_ORDERING_NATURAL = 4,
-    /// The permutations of luge_options_set_permutations. Is set by that call alone.
+    /// The permutations of luge_options_set_permutations, which sets this. No value for luge_options_set_int.
     LUGE_ORDERING_USER = 5,
 }
 

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 use tempfile::TempDir;
 
-const C_EXAMPLES: [&str; 3] = ["first_solve", "newton", "saddle_point"];
+const C_EXAMPLES: [&str; 4] = ["first_solve", "newton", "saddle_point", "on_device"];
 const CPP_EXAMPLES: [&str; 1] = ["poisson"];
 
 fn folder() -> &'static Path {
@@ -99,6 +99,17 @@ fn examples_run_by_pkg_config() {
     assert!(printed[0].contains("determinant 114"), "{}", printed[0]);
     assert!(printed[1].contains("new pivots 0 times"), "{}", printed[1]);
     assert!(printed[2].contains("300 positive, 100 negative, 0 zero"));
+    // It says itself that it is skipped where there is no GPU.
+    let on_device = [
+        "10 refactorizations on the device",
+        "skipped: the device cannot be used",
+    ];
+    assert!(
+        on_device.iter().any(|begin| printed[3].starts_with(begin)),
+        "{}",
+        printed[3]
+    );
+    println!("on_device: {}", printed[3].trim());
     let printed = CPP_EXAMPLES.map(|name| compile("c++", "c++17", example(name, "cpp"), &shared));
     assert!(printed[0].contains("refused: the matrix is not positive definite"));
     // The static library, and nothing of the shared one.

@@ -106,10 +106,7 @@ pub(crate) unsafe fn free<H: Handle>(handle: *mut *mut H) -> Outcome {
     let tagged: *mut Tagged<H::State> = handle.cast();
     *handle = std::ptr::null_mut();
     // SAFETY: `create` made it from a box, and the only pointer to it is gone.
-    let mut tagged = unsafe { Box::from_raw(tagged) };
-    // A second pointer to it is more likely found out.
-    tagged.tag = 0;
-    drop(tagged);
+    drop(unsafe { Box::from_raw(tagged) });
     Ok(())
 }
 

@@ -53,6 +53,8 @@ fn integers_are_what_they_were_set_to() {
             ok(set(value));
             assert_eq!(int(&options, option), value, "{option:?}");
         }
+        ok(set(default));
+        assert_eq!(int(&options, option), default, "{option:?}");
         if let Some(largest) = largest {
             for wrong in [-1, largest + 1, i64::MIN, i64::MAX] {
                 refused(set(wrong), LUGE_ERROR_OPTION, "it must be from 0 to");

@@ -205,6 +205,47 @@ fn right_hand_sides_may_stand_apart_and_be_overwritten() {
 }
 
 #[test]
+fn of_several_solutions_the_worst_counts() {
+    let cpu = luge_backend::LUGE_BACKEND_CPU as i64;
+    let options = options(&[(luge_int_option::LUGE_OPTION_BACKEND, cpu)]);
+    let target = luge_real_option::LUGE_OPTION_TARGET_BACKWARD_ERROR as i32;
+    // SAFETY: handles are handles.
+    let solver = unsafe {
+        ok(luge_options_set_real(options.handle, target, 1e-300));
+        made(luge_solver_free, |out| {
+            luge_solver_create(options.handle, out)
+        })
+    };
+    let thirds = GENERAL.map(|row| row.map(|entry| entry / 3.0));
+    let factors = factors(&solver, &dense(thirds).view());
+    // The first is not solved as accurately as all that; of zeros the solution is exact.
+    let b = [0.1, 0.7, -0.3, 0.0, 0.0, 0.0];
+    for operation in [0, 1] {
+        let mut x = b;
+        let mut accuracy: luge_accuracy = sized();
+        // SAFETY: there are two columns of three numbers.
+        unsafe {
+            let (from, to) = (b.as_ptr(), x.as_mut_ptr());
+            let handle = factors.handle;
+            ok(luge_solve(
+                handle,
+                operation,
+                2,
+                from,
+                3,
+                to,
+                3,
+                &mut accuracy,
+            ));
+        }
+        let missed = luge_warning::LUGE_WARNING_TARGET_MISSED as i32;
+        assert_eq!(accuracy.warnings, missed);
+        assert!(accuracy.backward_error > 0.0 && accuracy.backward_error < 1e-15);
+        assert_eq!(x[3..], [0.0; 3]);
+    }
+}
+
+#[test]
 fn matrices_without_rows_are_solved() {
     let empty = Arrays::<i32, f64> {
         n: 0,

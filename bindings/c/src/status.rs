@@ -442,6 +442,147 @@ statuses!(
 mod tests {
     use super::*;
 
+    /// Every error of the facade but an overflow of indices, which it lets nobody make.
+    #[test]
+    fn every_error_has_a_code() {
+        let cancelled = luge::CancelFlag::new();
+        cancelled.cancel();
+        let cause = || std::sync::Arc::new(std::fmt::Error);
+        let lists = || (vec![0], vec![0]);
+        let ((unmatched_rows, unmatched_columns), (rows, columns)) = (lists(), lists());
+        let errors = [
+            (
+                Error::InvalidOption {
+                    field: "threads",
+                    value: "0".into(),
+                    range: "above 0",
+                },
+                LUGE_ERROR_OPTION,
+            ),
+            (
+                Error::PermutationLength { permuted: 1, n: 2 },
+                LUGE_ERROR_SIZE,
+            ),
+            (Error::SignsLength { signs: 1, n: 2 }, LUGE_ERROR_SIZE),
+            (
+                MatrixError::ValueCount {
+                    entries: 1,
+                    values: 2,
+                }
+                .into(),
+                LUGE_ERROR_MATRIX,
+            ),
+            (Error::NotSquare { rows: 1, cols: 2 }, LUGE_ERROR_SIZE),
+            (
+                Error::OtherSize {
+                    rows: 1,
+                    cols: 1,
+                    n: 2,
+                },
+                LUGE_ERROR_SIZE,
+            ),
+            (
+                Error::NotFinite { row: 0, column: 0 },
+                LUGE_ERROR_NOT_FINITE,
+            ),
+            (
+                Error::RightHandSideNotFinite { row: 0, column: 0 },
+                LUGE_ERROR_RHS_NOT_FINITE,
+            ),
+            (
+                Error::StructurallySingular {
+                    rank: 1,
+                    unmatched_rows,
+                    unmatched_columns,
+                },
+                LUGE_ERROR_STRUCTURALLY_SINGULAR,
+            ),
+            (
+                Error::ZerosOnly {
+                    rank: 1,
+                    unmatched_rows: rows,
+                    unmatched_columns: columns,
+                },
+                LUGE_ERROR_ZEROS_ONLY,
+            ),
+            (Error::ZeroPivot { column: 0 }, LUGE_ERROR_ZERO_PIVOT),
+            (Error::NoPivots { column: None }, LUGE_ERROR_NO_PIVOTS),
+            (
+                Error::NotSymmetric { row: 0, column: 1 },
+                LUGE_ERROR_NOT_SYMMETRIC,
+            ),
+            (
+                Error::NotPositiveDefinite {
+                    column: 0,
+                    pivot: 0.0,
+                },
+                LUGE_ERROR_NOT_POSITIVE_DEFINITE,
+            ),
+            (
+                Error::SingularToRounding {
+                    column: 0,
+                    rcond: 0.0,
+                },
+                LUGE_ERROR_SINGULAR_TO_ROUNDING,
+            ),
+            (Error::Overflow { column: 0 }, LUGE_ERROR_OVERFLOW),
+            (
+                Error::SolutionNotFinite { row: 0 },
+                LUGE_ERROR_SOLUTION_NOT_FINITE,
+            ),
+            (
+                Error::Unstable {
+                    row: 0,
+                    growth: 1.0,
+                    backward_error: 1.0,
+                },
+                LUGE_ERROR_UNSTABLE,
+            ),
+            (
+                Error::ExtraEntry { row: 0, column: 0 },
+                LUGE_ERROR_EXTRA_ENTRY,
+            ),
+            (
+                Error::OutOfMemory {
+                    asked: 2,
+                    available: 1,
+                    phase: "solve",
+                },
+                LUGE_ERROR_OUT_OF_MEMORY,
+            ),
+            (
+                Error::BatchOutOfMemory {
+                    systems: 2,
+                    fitting: 1,
+                    asked: 2,
+                    available: 1,
+                },
+                LUGE_ERROR_OUT_OF_MEMORY,
+            ),
+            (
+                Error::System {
+                    system: 3,
+                    error: Error::ZeroPivot { column: 0 }.into(),
+                },
+                LUGE_ERROR_ZERO_PIVOT,
+            ),
+            (Error::Threads(cause()), LUGE_ERROR_THREADS),
+            (
+                Error::Ordering(luge::ordering::OrderingError::NotForSymmetric),
+                LUGE_ERROR_ORDERING,
+            ),
+            (Error::FeatureOff { feature: "gpu" }, LUGE_ERROR_FEATURE_OFF),
+            (Error::Device(cause()), LUGE_ERROR_DEVICE),
+            (
+                cancelled.check().expect_err("it is raised").into(),
+                LUGE_ERROR_CANCELLED,
+            ),
+        ];
+        for (error, expected) in errors {
+            assert_eq!(code(&error), expected, "{error}");
+        }
+    }
+
     #[test]
     fn every_field_of_an_error_arrives() {
         let fields = |error: Error| luge_error::of(code(&error)).with(&error);

@@ -302,6 +302,40 @@ fn other_patterns_and_sizes_are_refused() {
 }
 
 #[test]
+fn orderings_and_static_pivots_that_do_not_serve_are_refused() {
+    let definite = dense([[4.0, 1.0], [1.0, 3.0]]);
+    let colamd = (
+        LUGE_OPTION_ORDERING,
+        luge_ordering::LUGE_ORDERING_COLAMD as i64,
+    );
+    let words = "does not order symmetric matrices";
+    let view = definite.view();
+    analysis_refused(&[symmetric(), colamd], &view, LUGE_ERROR_ORDERING, words);
+    let pivoting = luge_pivoting::LUGE_PIVOTING_STATIC as i64;
+    let chosen = options(&[
+        (LUGE_OPTION_BACKEND, luge_backend::LUGE_BACKEND_CPU as i64),
+        (LUGE_OPTION_PIVOTING, pivoting),
+        (LUGE_OPTION_MAX_REFINEMENT_STEPS, 0),
+    ]);
+    let perturbation = luge_real_option::LUGE_OPTION_PERTURBATION as i32;
+    // SAFETY: the handle is one.
+    let solver = unsafe {
+        ok(luge_options_set_real(chosen.handle, perturbation, 0.5));
+        made(luge_solver_free, |out| {
+            luge_solver_create(chosen.handle, out)
+        })
+    };
+    let factors = factors(&solver, &view);
+    // The pivots of the other matrix are on the other diagonal.
+    let swapped = dense([[1e-8, 1.0], [1.0, 1e-8]]);
+    // SAFETY: the handle is one, and the matrix too.
+    let status = unsafe { luge_refactorize(factors.handle, &swapped.view(), null_mut()) };
+    let error = refused(status, LUGE_ERROR_UNSTABLE, "unstable");
+    assert!((0..2).contains(&error.row) && error.value > 1e-12 && error.growth > 0.0);
+    assert_close(&solved(&factors, &[6.0, 7.0], false), &[1.0, 2.0]);
+}
+
+#[test]
 fn right_hand_sides_are_checked() {
     let factors = factors(&solver(&[]), &dense(GENERAL).view());
     let handle = factors.handle;

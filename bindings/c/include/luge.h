@@ -1603,7 +1603,7 @@ luge_status luge_perturbed_columns(const struct luge_factors *factors,
  * `ldx` = `ldb`. `accuracy`: output, or NULL; `accuracy->size` is set by the caller.
  *
  * Errors: LUGE_ERROR_TYPE, LUGE_ERROR_RHS_NOT_FINITE, LUGE_ERROR_SOLUTION_NOT_FINITE, LUGE_ERROR_OUT_OF_MEMORY,
- * LUGE_ERROR_CANCELLED, LUGE_ERROR_BUSY, LUGE_ERROR_DEVICE. After one `x` is as it was.
+ * LUGE_ERROR_CANCELLED, LUGE_ERROR_BUSY, LUGE_ERROR_DEVICE. After an error `x` is as it was.
  */
 luge_status luge_solve(const struct luge_factors *factors,
                        int32_t operation,
@@ -1637,7 +1637,7 @@ luge_status luge_solve_f32(const struct luge_factors *factors,
  * numbers, each `ldx` numbers after the one before; `ldx` is at least n, and if it is n nothing is copied. `accuracy`: output,
  * or NULL; `accuracy->size` is set by the caller.
  *
- * Errors: those of luge_solve. After one `x` is as it was.
+ * Errors: those of luge_solve. After an error `x` is as it was.
  */
 luge_status luge_solve_in_place(const struct luge_factors *factors,
                                 int32_t operation,

@@ -129,7 +129,7 @@ impl<T: Copy> Vectors<T> {
 /// `ldx` = `ldb`. `accuracy`: output, or NULL; `accuracy->size` is set by the caller.
 ///
 /// Errors: LUGE_ERROR_TYPE, LUGE_ERROR_RHS_NOT_FINITE, LUGE_ERROR_SOLUTION_NOT_FINITE, LUGE_ERROR_OUT_OF_MEMORY,
-/// LUGE_ERROR_CANCELLED, LUGE_ERROR_BUSY, LUGE_ERROR_DEVICE. After one `x` is as it was.
+/// LUGE_ERROR_CANCELLED, LUGE_ERROR_BUSY, LUGE_ERROR_DEVICE. After an error `x` is as it was.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn luge_solve(
     factors: *const luge_factors,
@@ -241,7 +241,7 @@ fn solve_columns<T: FactorsOf>(
 /// numbers, each `ldx` numbers after the one before; `ldx` is at least n, and if it is n nothing is copied. `accuracy`: output,
 /// or NULL; `accuracy->size` is set by the caller.
 ///
-/// Errors: those of luge_solve. After one `x` is as it was.
+/// Errors: those of luge_solve. After an error `x` is as it was.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn luge_solve_in_place(
     factors: *const luge_factors,

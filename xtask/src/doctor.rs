@@ -16,6 +16,7 @@ use crate::workspace::{KERNEL_CRATES, Workspace};
 /// Prints one line for each thing that a command here may need.
 pub fn doctor(workspace: &Workspace) -> Result<ExitCode> {
     rust();
+    c_interface();
     kernel_toolchain();
     committed_ptx(workspace);
     assembler(workspace);
@@ -42,6 +43,19 @@ fn rust() {
         let found = output(Command::new(tool).arg("--version"));
         line(what, found.as_deref().unwrap_or("not found"));
     }
+}
+
+/// What the tests of the C interface compile its examples with.
+fn c_interface() {
+    for tool in ["cc", "c++", "pkg-config", "cmake"] {
+        let found = output(Command::new(tool).arg("--version"));
+        let missing = "not found (only the tests of the C interface need it)";
+        line(tool, found.as_deref().map_or(missing, first_line));
+    }
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
 }
 
 fn kernel_toolchain() {

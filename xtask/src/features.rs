@@ -11,6 +11,9 @@ use crate::workspace::Workspace;
 /// The crate that users name features of.
 const FACADE: &str = "luge";
 
+/// The C interface, which has the feature `gpu` of the facade.
+const C_INTERFACE: &str = "luge-c";
+
 /// Crates that compile C or C++.
 const C_COMPILERS: [&str; 3] = ["cc", "cmake", "bindgen"];
 
@@ -62,11 +65,12 @@ pub fn features(workspace: &Workspace) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The packages that are published.
+/// The packages that are published, and the one that is installed as a library for C.
 fn shipped(metadata: &Metadata) -> Vec<&Package> {
     let packages = metadata.workspace_packages().into_iter();
+    let is_published = |package: &Package| package.publish.as_ref().is_none_or(|to| !to.is_empty());
     packages
-        .filter(|package| package.publish.as_ref().is_none_or(|to| !to.is_empty()))
+        .filter(|package| is_published(package) || package.name.as_str() == C_INTERFACE)
         .collect()
 }
 

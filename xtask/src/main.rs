@@ -3,6 +3,7 @@
 //! One file a command. This crate depends on no crate of Luge, so that it builds and can repair
 //! things when the rest does not compile (when the generated PTX is missing, for one).
 
+mod capi;
 mod check_images;
 mod copy;
 mod doctor;
@@ -69,6 +70,8 @@ enum Command {
     Features,
     /// Pack every crate as it would be published, and compile it from its package.
     Publish(publish::Args),
+    /// Build the C interface, and install header, libraries, pkg-config file and CMake package.
+    Capi(capi::Args),
     /// Say what is installed here, and how to get what is missing.
     Doctor,
 }
@@ -106,6 +109,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Command::Mutants(args) => mutants::mutants(&workspace, &args),
         Command::Features => features::features(&workspace),
         Command::Publish(args) => publish::publish(&workspace, &args),
+        Command::Capi(args) => capi::capi(&workspace, &args),
         Command::Doctor => doctor::doctor(&workspace),
     }
 }

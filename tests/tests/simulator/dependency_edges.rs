@@ -78,6 +78,11 @@ fn the_reference_depends_on_the_shared_types_alone() {
 }
 
 #[test]
+fn the_c_interface_depends_on_the_facade_alone() {
+    assert_eq!(dependencies()["luge-c"], names(&["luge"]));
+}
+
+#[test]
 fn no_phase_depends_on_a_later_one() {
     for (position, phase) in PHASES.iter().enumerate() {
         let edges = workspace_edges(phase);
@@ -165,6 +170,7 @@ fn every_crate_has_code() {
             "luge-peers" => "benches/peers".to_owned(),
             "xtask" => "xtask".to_owned(),
             "luge" => "crates/luge".to_owned(),
+            "luge-c" => "bindings/c".to_owned(),
             prefixed => format!("crates/{}", prefixed.trim_start_matches("luge-")),
         };
         let source = format!("{}/../{folder}/src", env!("CARGO_MANIFEST_DIR"));

@@ -112,7 +112,13 @@ fn root() -> PathBuf {
 /// The sources of all packages, tests and build scripts left out.
 fn sources() -> Vec<PathBuf> {
     let mut found = Vec::new();
-    for package in ["gpu-kernels", "xtask", "benches", "benches/peers"] {
+    for package in [
+        "gpu-kernels",
+        "xtask",
+        "benches",
+        "benches/peers",
+        "bindings/c",
+    ] {
         collect(&root().join(package).join("src"), &mut found);
     }
     for entry in fs::read_dir(root().join("crates")).expect("the folder of crates") {

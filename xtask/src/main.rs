@@ -15,6 +15,7 @@ mod programs;
 mod ptx;
 mod ptxas;
 mod publish;
+mod python_test;
 mod slips;
 mod sources;
 mod test;
@@ -69,6 +70,8 @@ enum Command {
     Features,
     /// Pack every crate as it would be published, and compile it from its package.
     Publish(publish::Args),
+    /// Build the wheel of the Python package, install it into a new environment, and run its tests.
+    PythonTest(python_test::Args),
     /// Say what is installed here, and how to get what is missing.
     Doctor,
 }
@@ -106,6 +109,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Command::Mutants(args) => mutants::mutants(&workspace, &args),
         Command::Features => features::features(&workspace),
         Command::Publish(args) => publish::publish(&workspace, &args),
+        Command::PythonTest(args) => python_test::python_test(&workspace, &args),
         Command::Doctor => doctor::doctor(&workspace),
     }
 }

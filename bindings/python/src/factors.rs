@@ -6,6 +6,7 @@
 
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use luge::device::Stream;
 use luge::{
     Analysis, Error, Factors, Index, Inform, MatrixRef, PatternRef, RealScalar, Refactorized,
 };
@@ -16,6 +17,7 @@ use pyo3::types::PyDict;
 
 use crate::arrays::{check_length, readable, with_indices, writable};
 use crate::batch::Batch;
+use crate::device::{Accuracy, OnDevice, Place};
 use crate::errors::exception;
 use crate::options;
 
@@ -54,6 +56,8 @@ pub(crate) struct PySolver {
 #[pyclass(name = "Analysis", module = "luge._luge", frozen)]
 pub(crate) struct PyAnalysis {
     pub(crate) analysis: Either<Analysis<f32>, Analysis<f64>>,
+    /// Of the device, if the analysis is for one.
+    pub(crate) stream: Option<Stream>,
 }
 
 /// Factors of one matrix.
@@ -61,6 +65,7 @@ pub(crate) struct PyAnalysis {
 pub(crate) struct PyFactors {
     pub(crate) factors: RwLock<Either<Factors<f32>, Factors<f64>>>,
     pub(crate) nnz: usize,
+    pub(crate) stream: Option<Stream>,
 }
 
 /// A report.
@@ -166,7 +171,9 @@ impl PySolver {
         } else {
             Either::Double(self.analysis(py, &stored, of_pattern)?)
         };
-        Ok(PyAnalysis { analysis })
+        let backend = of_either!(&analysis, |analysis: T| analysis.inform().backend);
+        let stream = self.solver.stream().filter(|_| backend != "cpu").cloned();
+        Ok(PyAnalysis { analysis, stream })
     }
 }
 
@@ -215,6 +222,16 @@ impl PyAnalysis {
         Ok(self.factors(factors))
     }
 
+    /// Likewise, for values on the device.
+    fn factorize_on_device(&self, py: Python<'_>, values: Place) -> PyResult<PyFactors> {
+        self.factorize_there(py, values)
+    }
+
+    /// Whether data on a device is taken.
+    fn is_on_device(&self) -> bool {
+        self.stream.is_some()
+    }
+
     /// Factorizes many matrices.
     fn factorize_batch(
         &self,
@@ -237,7 +254,21 @@ impl PyAnalysis {
         PyFactors {
             factors: RwLock::new(factors),
             nnz: of_either!(&self.analysis, |analysis: T| analysis.inform().nnz),
+            stream: self.stream.clone(),
         }
+    }
+
+    /// Factorizes the matrix with these values, which are as many as are stored.
+    pub(crate) fn factorize_numbers(&self, py: Python<'_>, values: &[f64]) -> PyResult<PyFactors> {
+        let factors = py.detach(|| match &self.analysis {
+            Either::Single(analysis) => {
+                let values: Vec<f32> = values.iter().map(|&v| v as f32).collect();
+                analysis.factorize_values(&values).map(Either::Single)
+            }
+            Either::Double(analysis) => analysis.factorize_values(values).map(Either::Double),
+        });
+        let factors = factors.map_err(|error| exception(py, &error))?;
+        Ok(self.factors(factors))
     }
 }
 
@@ -312,7 +343,7 @@ pub(crate) fn renewed(outcome: Refactorized) -> Renewed {
 
 #[pymethods]
 impl PyFactors {
-    fn n(&self, py: Python<'_>) -> usize {
+    pub(crate) fn n(&self, py: Python<'_>) -> usize {
         py.detach(|| of_either!(&*self.read(), |factors: T| factors.n()))
     }
 
@@ -339,6 +370,33 @@ impl PyFactors {
         }
     }
 
+    /// Likewise, for values on the device, which stay there.
+    fn refactorize_on_device(&self, py: Python<'_>, values: Place) -> PyResult<Renewed> {
+        if self.is_single(py) {
+            self.refactorize_there::<f32>(py, values)
+        } else {
+            self.refactorize_there::<f64>(py, values)
+        }
+    }
+
+    /// Solves for right-hand sides on the device, of this shape: a new array unless `x` is a place for the solutions; how good
+    /// they are if they are not refined, else their report.
+    fn solve_on_device(
+        &self,
+        py: Python<'_>,
+        b: Place,
+        x: Option<Place>,
+        shape: Vec<usize>,
+        transpose: bool,
+        refine: bool,
+    ) -> PyResult<OnDevice> {
+        if self.is_single(py) {
+            self.solve_there::<f32>(py, b, x, shape, transpose, refine)
+        } else {
+            self.solve_there::<f64>(py, b, x, shape, transpose, refine)
+        }
+    }
+
     /// The threshold of a new factorization with a stricter one.
     fn raise_threshold(&self, py: Python<'_>) -> PyResult<Option<f64>> {
         let raised =
@@ -352,7 +410,7 @@ impl PyFactors {
         py: Python<'_>,
         x: &Bound<'_, PyAny>,
         transpose: bool,
-    ) -> PyResult<(Option<f64>, bool, usize)> {
+    ) -> PyResult<Accuracy> {
         if self.is_single(py) {
             solve_in_place::<f32>(py, self, x, transpose)
         } else {
@@ -491,7 +549,7 @@ fn solve_in_place<T: Precision>(
     factors: &PyFactors,
     x: &Bound<'_, PyAny>,
     transpose: bool,
-) -> PyResult<(Option<f64>, bool, usize)> {
+) -> PyResult<Accuracy> {
     let mut x = writable::<T>(x, "b")?;
     let x = x.as_slice_mut()?;
     let n = factors.n(py);

@@ -5,6 +5,7 @@
 
 mod arrays;
 mod batch;
+mod device;
 mod errors;
 mod factors;
 mod options;
@@ -16,6 +17,8 @@ use pyo3::pymodule;
 mod _luge {
     #[pymodule_export]
     use super::batch::Batch;
+    #[pymodule_export]
+    use super::device::DeviceArray;
     #[pymodule_export]
     use super::factors::{PyAnalysis, PyFactors, PySolver, RawInform};
     use pyo3::prelude::*;

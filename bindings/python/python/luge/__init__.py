@@ -19,7 +19,7 @@ from luge._errors import (
 )
 from luge._inform import Inform, Seconds, Warning
 from luge._linsolve import LU, factorized, splu, spsolve
-from luge._luge import __version__
+from luge._luge import DeviceArray, __version__
 from luge._solver import (
     Accuracy,
     Batch,
@@ -38,6 +38,7 @@ __all__ = [
     "Batch",
     "CancelledError",
     "Determinant",
+    "DeviceArray",
     "DeviceError",
     "Error",
     "Inertia",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from luge._device import on_host
 
 # What the extension module takes as it is. Other integers are converted.
 _INDEX_TYPES = tuple(np.dtype(t) for t in (np.int32, np.int64, np.uint32, np.uint64))
@@ -63,6 +64,7 @@ def matrix(a: Any, dtype: np.dtype | None = None, *, canonical: bool = False) ->
         dtype: The type of the values; ``None`` for the one that `real_type` says.
         canonical: Sort, and sum entries that are stored twice, in a copy.
     """
+    a = on_host(a)
     layout = getattr(a, "format", None)
     if layout not in ("csr", "csc"):
         a = _to_csr(a)
@@ -140,9 +142,3 @@ def is_transposed(trans: Any) -> bool:
         return True
     raise ValueError("trans must be N, T, or H")
 
-
-def is_on_device(a: Any) -> bool:
-    """Whether it is an array on a device."""
-    if "torch" in sys.modules and type(a).__module__.partition(".")[0] == "torch":
-        return bool(getattr(a, "is_cuda", False))
-    return hasattr(a, "__cuda_array_interface__")

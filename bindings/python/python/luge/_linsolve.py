@@ -15,7 +15,7 @@ from luge._inform import Inform, inform
 from luge._solver import LowerUpper, Solver, lower_upper
 
 # How SuperLU's names of column orderings are understood.
-_ORDERINGS = {
+_ORDERINGS: dict[str, dict[str, Any]] = {
     "COLAMD": {"ordering": "colamd"},
     "MMD_ATA": {"ordering": "colamd"},
     "MMD_AT_PLUS_A": {"ordering": "amd"},

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from luge import _luge
-from luge._arrays import Matrix, flat, is_on_device, is_transposed, matrix, real_type, right_hand_side
+from luge._arrays import Matrix, flat, is_transposed, matrix, real_type, right_hand_side
+from luge._device import is_on_device, needs_device, view
 from luge._errors import DeviceError, Error, InvalidMatrixError
 from luge._inform import Inform, inform
 
@@ -192,11 +193,13 @@ class Solver:
         self._values_alone = arrays.is_sorted
         return self
 
-    def factorize(self, a: Any) -> Solver:
+    def factorize(self, a: Any, *, stream: Any = None) -> Solver:
         """Computes the factors of a matrix of the analyzed pattern, or of a part of it; analyzes it first if nothing was.
 
         Args:
-            a: The matrix, or its values alone, of shape (nnz,), in the order in which the analyzed matrix is stored.
+            a: The matrix, or its values alone, of shape (nnz,), in the order in which the analyzed matrix is stored. Values may be
+                on the device; a first factorization brings them to the host, where pivots may have to be searched.
+            stream: For values on a device, the stream on which they are made; ``None``: the one that the array names.
 
         Returns:
             The solver itself.
@@ -208,25 +211,32 @@ class Solver:
             NumericalError: The factorization overflows.
             OutOfMemoryError, CancelledError, DeviceError
         """
-        values = self._values(a)
-        if values is None and self._analysis is None:
+        there = is_on_device(a)
+        values = None if there else self._values(a)
+        if values is None and not there and self._analysis is None:
             self.analyze(a)
         analysis = self._analysis
         if analysis is None:
             raise Error("values alone say nothing before a pattern is analyzed: call analyze first")
-        if values is None:
+        if there:
+            self._check_values_alone()
+            if not analysis.is_on_device():
+                raise needs_device("the array of values")
+            factors = analysis.factorize_on_device(view(a, "the array of values", stream).place())
+        elif values is None:
             factors, _ = _canonical(lambda m: analysis.factorize(m.stored()), a, self._dtype)
         else:
             factors = analysis.factorize_values(values)
         self._factors, self._report, self._accuracy = factors, None, None
         return self
 
-    def refactorize(self, a: Any) -> Refactorized:
+    def refactorize(self, a: Any, *, stream: Any = None) -> Refactorized:
         """Computes the factors of another matrix of the same pattern in the memory of the old ones, with the old pivots where
         they serve.
 
         Args:
-            a: As for `factorize`.
+            a: As for `factorize`; values on the device stay there.
+            stream: As for `factorize`.
 
         Returns:
             Whether the old pivots were kept. Nothing has to be done about it.
@@ -235,8 +245,13 @@ class Solver:
             As `factorize`. The factors are then those of the last matrix still.
         """
         factors = self._need_factors("refactorize")
-        values = self._values(a)
-        if values is None:
+        there = is_on_device(a)
+        values = None if there else self._values(a)
+        if there:
+            self._check_values_alone()
+            self._need_device("the array of values")
+            outcome = factors.refactorize_on_device(view(a, "the array of values", stream).place())
+        elif values is None:
             outcome, _ = _canonical(lambda m: factors.refactorize(m.stored()), a, self._dtype)
         else:
             outcome = factors.refactorize_values(values)
@@ -249,20 +264,26 @@ class Solver:
         trans: str = "N",
         *,
         refine: bool = True,
-        out: np.ndarray | None = None,
-    ) -> np.ndarray:
+        out: Any = None,
+        stream: Any = None,
+    ) -> Any:
         """Solves ``A @ x = b``.
 
         Args:
             b: Right-hand sides, of shape (n,) or (n, k), in any order of memory. It is converted to the type of the matrix;
-                complex ones are solved for their real and imaginary parts.
+                complex ones are solved for their real and imaginary parts. Or an array of ``float64`` on the device, where it stays:
+                contiguous, in Fortran order if it has several columns.
             trans: ``"N"``, or ``"T"`` or ``"H"`` to solve with the transpose.
             refine: Measure every solution and refine it as long as that helps; `inform` has the backward error. Else one pass of
                 triangular solves where the factors bound its backward error, which `accuracy` has.
-            out: Where the solution goes: of the shape of ``b`` and the type of the matrix. It may be ``b`` itself.
+            out: Where the solution goes: of the shape of ``b`` and the type of the matrix, and on the device if ``b`` is. It may be
+                ``b`` itself.
+            stream: For arrays on a device, the stream on which they are made: a number, a stream of CuPy or of PyTorch; ``None``: the
+                one that the array names, else the default stream.
 
         Returns:
-            The solution, of the shape of ``b``; ``out`` if that is given.
+            The solution, of the shape of ``b``; ``out`` if that is given. For ``b`` on a device a `luge.DeviceArray`, which
+            ``cupy.asarray`` and ``torch.as_tensor`` take without a copy; the device is done with it.
 
         Raises:
             RightHandSideError: ``b`` has an entry that is not finite.
@@ -273,7 +294,7 @@ class Solver:
         factors = self._need_factors("solve")
         transpose = is_transposed(trans)
         if is_on_device(b):
-            raise DeviceError("arrays on a device are not taken by these factors, which are on the CPU")
+            return self._solve_on_device(b, transpose, refine, out, stream)
         if np.iscomplexobj(b):
             if out is not None:
                 raise TypeError("out is for real right-hand sides")
@@ -293,6 +314,30 @@ class Solver:
             return x
         out[...] = x
         return out
+
+    def _need_device(self, what: str) -> None:
+        if self._analysis is None or not self._analysis.is_on_device():
+            raise needs_device(what)
+
+    def _solve_on_device(self, b: Any, transpose: bool, refine: bool, out: Any, stream: Any) -> Any:
+        """Solves for right-hand sides on the device; solutions stay there."""
+        self._need_device("b")
+        given = view(b, "b", stream)
+        if given.shape[0] != self._shape[0]:
+            raise ValueError(f"b is of incompatible size: its shape is {given.shape}; the matrix has order {self._shape[0]}")
+        place = None
+        if out is not None:
+            if not is_on_device(out):
+                raise TypeError("b is on a device, so out must be there, too")
+            written = view(out, "out", stream, written=True)
+            if written.shape != given.shape:
+                raise ValueError(f"out has shape {written.shape}; the solution has {given.shape}")
+            place = written.place()
+        factors = self._need_factors("solve")
+        array, accuracy, report = factors.solve_on_device(given.place(), place, given.shape, transpose, refine)
+        self._report = report
+        self._accuracy = None if accuracy is None else Accuracy(*accuracy)
+        return array if out is None else out
 
     def _solve_parts(self, b: np.ndarray, trans: str, refine: bool) -> np.ndarray:
         """Solves for the real and the imaginary part."""

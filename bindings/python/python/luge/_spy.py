@@ -38,7 +38,8 @@ def spy(a: Any, *, cells: int = 128, size: int = 400) -> Spy:
     # A cell has the same number of rows and columns.
     step = max(1, -(-max(rows, cols, 1) // cells))
     tall, wide = -(-rows // step), -(-cols // step)
-    outer = np.repeat(np.arange(len(arrays.indptr) - 1), np.diff(arrays.indptr.astype(np.int64)))
+    lengths: np.ndarray = np.diff(arrays.indptr.astype(np.int64))
+    outer = np.repeat(np.arange(len(lengths)), lengths)
     inner = arrays.indices.astype(np.int64)
     row, col = (inner, outer) if arrays.by_columns else (outer, inner)
     counts = np.bincount(row // step * wide + col // step, minlength=tall * wide)

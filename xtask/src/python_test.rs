@@ -29,9 +29,6 @@ const TEST_PACKAGES: [&str; 2] = ["pytest==9.*", "hypothesis==6.*"];
 /// Arguments of the command.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Cargo's profile for the wheel; wheels that are given away are built in `release`.
-    #[arg(long, default_value = "release")]
-    profile: String,
     /// Requirements to install beside the wheel, such as `numpy==1.26.*`; may be repeated.
     #[arg(long = "with", value_name = "REQUIREMENT")]
     with: Vec<String>,
@@ -45,7 +42,7 @@ pub fn python_test(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
     let folder = workspace.target.join("python");
     let package = workspace.root.join("bindings/python");
     let wheel = timed("the wheel", || {
-        build(workspace, &folder, &package, &args.profile)
+        build(workspace, &folder, &package)
     })?;
     let bytes = fs::metadata(&wheel)?.len();
     let name = wheel.file_name().unwrap_or_default().to_string_lossy();
@@ -92,7 +89,7 @@ fn timed<T>(what: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
 }
 
 /// Builds the wheel alone into a folder of its own.
-fn build(workspace: &Workspace, folder: &Path, package: &Path, profile: &str) -> Result<PathBuf> {
+fn build(workspace: &Workspace, folder: &Path, package: &Path) -> Result<PathBuf> {
     let tools = folder.join("tools");
     let maturin = tools.join("bin/maturin");
     if !maturin.exists() {
@@ -106,7 +103,7 @@ fn build(workspace: &Workspace, folder: &Path, package: &Path, profile: &str) ->
     process::run(
         Command::new(maturin)
             .current_dir(package)
-            .args(["build", "--quiet", "--locked", "--profile", profile])
+            .args(["build", "--quiet", "--locked", "--release"])
             .arg("--out")
             .arg(&wheels)
             // Other workspaces beside this one build there, too.

@@ -5,8 +5,9 @@ from scipy_exceptions import DIFFERENT, OTHER_FUNCTIONS
 
 
 def pytest_configure(config):
-    # SciPy's mark for tests that take seconds; they are run here.
-    config.addinivalue_line("markers", "slow: takes seconds")
+    # SciPy's marks, of several versions. Slow tests take seconds, and are run here.
+    for mark in ("slow", "timeout", "parallel_threads", "thread_unsafe", "xslow"):
+        config.addinivalue_line("markers", f"{mark}: SciPy's")
 
 
 def pytest_collection_modifyitems(config, items):

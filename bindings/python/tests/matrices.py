@@ -6,7 +6,16 @@ import scipy.sparse as sp
 
 def tridiagonal(n, dtype=np.float64):
     """Diagonally dominant, unsymmetric."""
-    return sp.diags_array([-1.0, 4.0, -2.0], offsets=[-1, 0, 1], shape=(n, n), format="csc", dtype=dtype)
+    a = sp.diags_array([-1.0, 4.0, -2.0], offsets=[-1, 0, 1], shape=(n, n), format="csc", dtype=dtype)
+    # Older versions of SciPy do not.
+    a.sort_indices()
+    return a
+
+
+def scattered(shape, density, seed=0):
+    """Entries anywhere."""
+    rng = np.random.default_rng(seed)
+    return sp.csc_array(np.where(rng.random(shape) < density, rng.random(shape), 0.0))
 
 
 def laplacian(*sizes):
@@ -15,14 +24,17 @@ def laplacian(*sizes):
     for size in sizes:
         line = sp.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(size, size))
         total = sp.kron(total, sp.eye_array(size)) + sp.kron(sp.eye_array(total.shape[0]), line)
-    return total.tocsc()
+    total = total.tocsc()
+    total.sort_indices()
+    return total
 
 
 def saddle_point(n, m, seed=0):
     """Symmetric, indefinite, zeros on the diagonal: n positive and m negative eigenvalues."""
-    rng = np.random.default_rng(seed)
-    constraints = sp.random_array((m, n), density=0.3, rng=rng) + sp.eye_array(m, n)
-    return sp.block_array([[tridiagonal(n) + tridiagonal(n).T, constraints.T], [constraints, None]], format="csc")
+    constraints = scattered((m, n), 0.3, seed) + sp.eye_array(m, n)
+    a = sp.block_array([[tridiagonal(n) + tridiagonal(n).T, constraints.T], [constraints, None]], format="csc")
+    a.sort_indices()
+    return a
 
 
 def backward_error(a, x, b):

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import scipy.sparse.linalg as spla
-from matrices import laplacian, tridiagonal
+from matrices import laplacian, scattered, tridiagonal
 
 SINGULAR = sp.csc_array([[1.0, 2.0], [2.0, 4.0]])
 
 
 def test_the_factors_are_those_that_are_said():
-    a = tridiagonal(30) + sp.random_array((30, 30), density=0.1, rng=np.random.default_rng(4), format="csc")
+    a = tridiagonal(30) + scattered((30, 30), 0.1, 4)
     lu = luge.splu(a)
     n = 30
     rows = sp.csc_array((np.ones(n), (lu.perm_r, np.arange(n))))

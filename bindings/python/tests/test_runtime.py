@@ -26,11 +26,13 @@ def largest_gap(call):
     thread = threading.Thread(target=tick)
     thread.start()
     time.sleep(0.01)
-    start = time.perf_counter()
-    call()
-    end = time.perf_counter()
-    stop.set()
-    thread.join()
+    try:
+        start = time.perf_counter()
+        call()
+        end = time.perf_counter()
+    finally:
+        stop.set()
+        thread.join()
     inside = [start, *(t for t in ticks if start < t < end), end]
     return end - start, max(b - a for a, b in zip(inside, inside[1:], strict=False))
 
@@ -51,10 +53,15 @@ def test_the_interpreters_lock_is_released(phase):
         "lower_upper": lambda: solver._factors.lower_upper(),
         "batch": lambda: few.factorize_batch(np.tile(tridiagonal(2000).data, (300, 1))),
     }[phase]
-    # A machine that is busy with other things may stop any thread once.
-    results = [largest_gap(call) for _ in range(3)]
-    assert min(gap / seconds for seconds, gap in results) < 0.6, results
-    assert min(seconds for seconds, _ in results) > 0.01, "long enough to tell"
+    # A machine that is busy with other things may stop any thread for a while; a lock that is held stops it each time.
+    results = []
+    while len(results) < 10:
+        seconds, gap = largest_gap(call)
+        assert seconds > 0.01, "long enough to tell"
+        results.append(gap / seconds)
+        if results[-1] < 0.6:
+            return
+    pytest.fail(f"another thread stood still for these parts of the time: {results}")
 
 
 def test_threads_share_factors():
@@ -138,6 +145,7 @@ def resident():
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 a = sp.diags_array([-1.0, 4.0, -2.0], offsets=[-1, 0, 1], shape=(100, 100), format="csc")
+a.sort_indices()
 b, many = np.ones(100), np.ones((3, 100))
 singular = sp.csc_array((3, 3))
 solver = luge.Solver(backend="cpu").analyze(a)
@@ -177,6 +185,7 @@ def test_without_warnings_in_development_mode():
     body = """
 import scipy.sparse as sp
 a = sp.diags_array([-1.0, 4.0, -2.0], offsets=[-1, 0, 1], shape=(50, 50), format="csc")
+a.sort_indices()
 lu = luge.splu(a)
 x = lu.solve(np.ones(50))
 lu.L, lu.U, lu.perm_r, lu.perm_c, lu.nnz
@@ -212,11 +221,15 @@ try:
     luge.Solver().factorize([[1.0]])
 except TypeError as error:
     print(error)
+try:
+    luge.splu(Matrix(format="csr", shape=(1, 1), indptr=np.array([0, 2]), indices=np.array([0, 0]), data=np.ones(2)))
+except luge.InvalidMatrixError as error:
+    print(error.reason)
 assert not any(name.partition(".")[0] == "scipy" for name in sys.modules)
 """
     printed = run(body, "-X", "dev", "-W", "error").splitlines()
     assert printed[0] == "[1. 2.] [1. 2.]"
-    assert printed[1] == "list is no CSR or CSC matrix, and there is no SciPy to convert it"
+    assert printed[1:] == ["list is no CSR or CSC matrix, and there is no SciPy to convert it", "NotSorted"]
 
 
 def test_import_brings_no_scipy():

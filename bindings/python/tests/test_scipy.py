@@ -10,6 +10,7 @@ import warnings
 import luge
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 theirs = importlib.import_module("scipy.sparse.linalg._dsolve.tests.test_linsolve")
 
@@ -56,7 +57,7 @@ def test_lu_attr_of_real_matrices(dtype):
 @pytest.mark.parametrize("index", [np.int32, np.int64])
 @pytest.mark.parametrize("dtype", "fd")
 def test_twodiags_of_real_matrices(layout, index, dtype):
-    a = theirs.dia_array(([[1, 2, 3, 4, 5], [6, 5, 8, 9, 10]], [0, 1]), shape=(5, 5)).asformat(layout)
+    a = sp.dia_array(([[1, 2, 3, 4, 5], [6, 5, 8, 9, 10]], [0, 1]), shape=(5, 5)).asformat(layout)
     condition = np.linalg.cond(a.toarray())
     a = a.astype(dtype)
     a.indices, a.indptr = a.indices.astype(index), a.indptr.astype(index)

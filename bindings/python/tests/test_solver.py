@@ -48,15 +48,27 @@ def test_values_alone():
     np.testing.assert_allclose(solver.solve(5 * a @ np.ones(30)), 1, rtol=1e-13)
     with pytest.raises(ValueError, match="values has 3 numbers; 88 are expected"):
         solver.refactorize(np.ones(3))
-    # Those of unsorted matrices have another order inside than outside.
+
+
+def test_values_of_unsorted_matrices():
+    """They are in the order in which the caller stores them."""
     unsorted = sp.csc_array((np.array([1.0, 2.0, 3.0]), np.array([1, 0, 1]), np.array([0, 2, 3])))
-    solver.factorize(tridiagonal(30))
-    solver.analyze(unsorted)
-    with pytest.raises(ValueError, match="values alone have no order"):
-        solver.factorize(unsorted.data)
-    x = solver.factorize(unsorted).solve(np.array([2.0, 4.0]))
-    np.testing.assert_allclose(unsorted.toarray() @ x, [2, 4])
+    dense = np.array([[2.0, 0], [1, 3]])
+    b = np.array([2.0, 4.0])
+    solver = luge.Solver().analyze(unsorted)
+    for scale in (1, 2):
+        np.testing.assert_allclose(scale * dense @ solver.factorize(scale * unsorted.data).solve(b), b)
+        assert solver.refactorize(3 * scale * unsorted.data).reused
+        np.testing.assert_allclose(3 * scale * dense @ solver.solve(b), b)
+    batch = solver.factorize_batch(unsorted.data[None])
+    np.testing.assert_allclose(dense @ batch.solve(b[None])[0], b)
+    batch.refactorize(2 * unsorted.data[None])
+    np.testing.assert_allclose(2 * dense @ batch.solve(b[None])[0], b)
     assert list(unsorted.indices) == [1, 0, 1], "the matrix is not changed"
+    twice = sp.csr_array((np.ones(3), np.array([0, 0, 1]), np.array([0, 2, 3])))
+    for a in (twice, unsorted.tocoo(), unsorted.tolil()):
+        with pytest.raises(ValueError, match="values alone have no order"):
+            solver.analyze(a).factorize(np.ones(3))
 
 
 def test_a_pattern_without_values():

@@ -7,6 +7,7 @@ import luge
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from matrices import scattered
 
 
 def cells(picture):
@@ -22,7 +23,7 @@ def test_a_cell_for_each_entry(layout):
 
 
 def test_large_matrices_are_counted_in_cells(tmp_path):
-    a = sp.random_array((1000, 500), density=0.01, rng=np.random.default_rng(0), format="csr")
+    a = scattered((1000, 500), 0.01)
     a = sp.vstack([a, sp.csr_array(np.ones((10, 500)))])
     picture = luge.spy(a, cells=101)
     found = cells(picture)

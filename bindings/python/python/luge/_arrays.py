@@ -20,8 +20,11 @@ class Matrix(NamedTuple):
     indptr: np.ndarray
     indices: np.ndarray
     data: np.ndarray
-    is_sorted: bool = True
-    """Whether the arrays are the caller's order; if not, values alone say nothing."""
+    order: np.ndarray | None = None
+    """Where each value stands in the caller's arrays, if they were sorted for this."""
+    is_alike: bool = True
+    """Whether each of the caller's values is one of these: not where entries that are stored twice were summed, nor where the
+    matrix was converted. Then values alone say nothing."""
 
     def stored(self) -> tuple:
         """The arguments of the extension module."""
@@ -66,14 +69,20 @@ def matrix(a: Any, dtype: np.dtype | None = None, *, canonical: bool = False) ->
     """
     a = on_host(a)
     layout = getattr(a, "format", None)
-    if layout not in ("csr", "csc"):
+    is_alike = layout in ("csr", "csc")
+    if not is_alike:
         a = _to_csr(a)
         layout = a.format
     if len(a.shape) != 2:
         raise ValueError(f"the matrix has {len(a.shape)} dimensions; it must have two")
+    order = None
     if canonical:
-        a = a.copy()
+        places = type(a)((np.arange(a.nnz), a.indices, a.indptr), shape=a.shape, copy=True)
+        places.sort_indices()
+        given, a = a, a.copy()
         a.sum_duplicates()
+        is_alike = is_alike and a.nnz == given.nnz
+        order = places.data
     data = np.asarray(a.data)
     wanted = real_type(data.dtype) if dtype is None else dtype
     if not np.can_cast(data.dtype, wanted, "same_kind"):
@@ -87,7 +96,7 @@ def matrix(a: Any, dtype: np.dtype | None = None, *, canonical: bool = False) ->
         data = data[:count]
     rows, cols = (int(size) for size in a.shape)
     data = np.ascontiguousarray(data, wanted)
-    return Matrix((rows, cols), layout == "csc", indptr, indices, data, not canonical)
+    return Matrix((rows, cols), layout == "csc", indptr, indices, data, order, is_alike)
 
 
 def _to_csr(a: Any) -> Any:

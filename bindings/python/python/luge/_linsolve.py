@@ -95,12 +95,12 @@ class LU:
 
     @property
     def L(self) -> Any:
-        """Lower triangular, with a unit diagonal, as a `scipy.sparse.csc_array`; made when it is first asked for."""
+        """Lower triangular, with a unit diagonal, by columns (CSC), of the class that SciPy's has; made when it is first asked for."""
         return self._parts.L
 
     @property
     def U(self) -> Any:
-        """Upper triangular, as a `scipy.sparse.csc_array`; made when it is first asked for."""
+        """Upper triangular, by columns (CSC), of the class that SciPy's has; made when it is first asked for."""
         return self._parts.U
 
     @property

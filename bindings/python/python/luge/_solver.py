@@ -86,7 +86,7 @@ def _canonical(call: Any, a: Any, dtype: np.dtype | None) -> tuple[Any, Matrix]:
     try:
         return call(arrays), arrays
     except InvalidMatrixError as error:
-        if error.reason != "NotSorted":
+        if error.reason != "NotSorted" or not hasattr(a, "copy"):
             raise
     arrays = matrix(a, dtype, canonical=True)
     return call(arrays), arrays
@@ -155,7 +155,8 @@ class Solver:
         self._accuracy: Accuracy | None = None
         self._dtype = np.dtype(np.float64)
         self._shape = (0, 0)
-        self._values_alone = True
+        self._order: np.ndarray | None = None
+        self._is_alike = True
 
     def __repr__(self) -> str:
         options = ", ".join(f"{name}={value!r}" for name, value in self._options.items())
@@ -190,7 +191,7 @@ class Solver:
         self._analysis, self._factors = analysis, None
         self._report, self._accuracy = analysis.inform(), None
         self._dtype, self._shape = arrays.data.dtype, arrays.shape
-        self._values_alone = arrays.is_sorted
+        self._order, self._is_alike = arrays.order, arrays.is_alike
         return self
 
     def factorize(self, a: Any, *, stream: Any = None) -> Solver:
@@ -219,7 +220,7 @@ class Solver:
         if analysis is None:
             raise Error("values alone say nothing before a pattern is analyzed: call analyze first")
         if there:
-            self._check_values_alone()
+            self._check_values_there()
             if not analysis.is_on_device():
                 raise needs_device("the array of values")
             factors = analysis.factorize_on_device(view(a, "the array of values", stream).place())
@@ -248,7 +249,7 @@ class Solver:
         there = is_on_device(a)
         values = None if there else self._values(a)
         if there:
-            self._check_values_alone()
+            self._check_values_there()
             self._need_device("the array of values")
             outcome = factors.refactorize_on_device(view(a, "the array of values", stream).place())
         elif values is None:
@@ -427,9 +428,9 @@ class Solver:
         if self._analysis is None:
             raise Error("a pattern must be analyzed first: call analyze")
         self._check_values_alone()
-        values = _batch_values(values, self._dtype)
+        values = self._ordered(_batch_values(values, self._dtype))
         factors = self._analysis.factorize_batch(values.reshape(-1), len(values))
-        return Batch(factors, self._shape[0], self._dtype)
+        return Batch(factors, self._shape[0], self._dtype, self._ordered)
 
     def cancel(self) -> None:
         """Stops the call that runs in another thread, with a `CancelledError`, and those that follow until `resume`."""
@@ -445,10 +446,21 @@ class Solver:
         return self._factors
 
     def _check_values_alone(self) -> None:
-        if not self._values_alone:
+        if not self._is_alike:
             raise ValueError(
-                "the analyzed matrix was not sorted, or had entries twice, so values alone have no order: pass the matrix"
+                "values alone have no order, for the analyzed matrix was not CSR or CSC, or had entries twice: pass the matrix"
             )
+
+    def _check_values_there(self) -> None:
+        self._check_values_alone()
+        if self._order is not None:
+            raise ValueError("the analyzed matrix was not sorted, as values on a device have to be: call its sort_indices first")
+
+    def _ordered(self, values: np.ndarray) -> np.ndarray:
+        """Values in the order that was analyzed, given those in the caller's."""
+        if self._order is None or values.shape[-1] != len(self._order):
+            return values
+        return np.ascontiguousarray(values[..., self._order])
 
     def _values(self, a: Any) -> np.ndarray | None:
         """The values if these are given alone."""
@@ -458,7 +470,7 @@ class Solver:
         values = np.asarray(a)
         if not np.can_cast(values.dtype, self._dtype, "same_kind"):
             raise TypeError(f"the values are {values.dtype}; the analyzed matrix is of {self._dtype}")
-        return np.ascontiguousarray(values, self._dtype)
+        return self._ordered(np.ascontiguousarray(values, self._dtype))
 
 
 def lower_upper(factors: _luge.Factors) -> LowerUpper:
@@ -470,14 +482,17 @@ def lower_upper(factors: _luge.Factors) -> LowerUpper:
             raise DeviceError("L and U stay on the device: factorize with backend='cpu' to have them")
         raise TypeError(f"the factors are those of a {report.kind} matrix, which have no L and U")
     from scipy.sparse import csc_array
+    from scipy.sparse.linalg import splu
 
     rows, cols, *triangles = parts
     n = len(rows)
+    # Matrices in older versions of SciPy, arrays in newer ones.
+    kind = type(splu(csc_array(np.eye(1))).L)
 
     def triangle(indptr: np.ndarray, indices: np.ndarray, data: np.ndarray) -> Any:
         if indptr[-1] <= np.iinfo(np.int32).max:
             indptr, indices = indptr.astype(np.int32), indices.astype(np.int32)
-        return csc_array((data, indices, indptr), shape=(n, n))
+        return kind((data, indices, indptr), shape=(n, n))
 
     def positions(order: np.ndarray) -> np.ndarray:
         places = np.empty(n, np.int32)
@@ -500,8 +515,8 @@ def _batch_values(values: Any, dtype: np.dtype) -> np.ndarray:
 class Batch:
     """Factors of many matrices of one pattern, made by `Solver.factorize_batch`."""
 
-    def __init__(self, factors: _luge.Batch, n: int, dtype: np.dtype) -> None:
-        self._factors, self._n, self._dtype = factors, n, dtype
+    def __init__(self, factors: _luge.Batch, n: int, dtype: np.dtype, ordered: Any) -> None:
+        self._factors, self._n, self._dtype, self._ordered = factors, n, dtype, ordered
 
     def __len__(self) -> int:
         return len(self._factors)
@@ -521,7 +536,7 @@ class Batch:
 
     def refactorize(self, values: Any) -> list[Refactorized | Exception]:
         """Factorizes other values, of shape (count, nnz). For each matrix how that went, or why it has no factors."""
-        values = _batch_values(values, self._dtype)
+        values = self._ordered(_batch_values(values, self._dtype))
         if len(values) != len(self):
             raise ValueError(f"there are values of {len(values)} matrices; the batch has {len(self)}")
         outcomes = self._factors.refactorize(values.reshape(-1))

@@ -41,9 +41,7 @@ pub struct Args {
 pub fn python_test(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
     let folder = workspace.target.join("python");
     let package = workspace.root.join("bindings/python");
-    let wheel = timed("the wheel", || {
-        build(workspace, &folder, &package)
-    })?;
+    let wheel = timed("the wheel", || build(workspace, &folder, &package))?;
     let bytes = fs::metadata(&wheel)?.len();
     let name = wheel.file_name().unwrap_or_default().to_string_lossy();
     println!("{name}: {:.2} MB", bytes as f64 / 1e6);

@@ -16,6 +16,7 @@ mod programs;
 mod ptx;
 mod ptxas;
 mod publish;
+mod python_test;
 mod slips;
 mod sources;
 mod test;
@@ -72,6 +73,8 @@ enum Command {
     Publish(publish::Args),
     /// Build the C interface, and install header, libraries, pkg-config file and CMake package.
     Capi(capi::Args),
+    /// Build the wheel of the Python package, install it into a new environment, and run its tests.
+    PythonTest(python_test::Args),
     /// Say what is installed here, and how to get what is missing.
     Doctor,
 }
@@ -110,6 +113,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Command::Features => features::features(&workspace),
         Command::Publish(args) => publish::publish(&workspace, &args),
         Command::Capi(args) => capi::capi(&workspace, &args),
+        Command::PythonTest(args) => python_test::python_test(&workspace, &args),
         Command::Doctor => doctor::doctor(&workspace),
     }
 }

@@ -16,6 +16,8 @@ pub(crate) enum Backing {
     Cuda(u64),
     /// Page-locked memory of the host that the device addresses alike.
     Mapped(u64),
+    /// At a device address, owned by somebody else.
+    Foreign(u64),
     /// In the simulator.
     Simulator(sim::Allocation),
 }
@@ -47,7 +49,8 @@ impl Memory {
     /// the simulator's allocation.
     fn key(&self) -> Option<u64> {
         match &self.backing {
-            Backing::None => None,
+            // Foreign memory may be that of several buffers, and a graph cannot keep it.
+            Backing::None | Backing::Foreign(_) => None,
             Backing::Cuda(address) | Backing::Mapped(address) => Some(*address),
             Backing::Simulator(allocation) => Some(allocation.id()),
         }
@@ -64,7 +67,9 @@ impl Memory {
     /// The device address; 0 where there is none.
     pub(crate) fn address(&self) -> u64 {
         match self.backing {
-            Backing::Cuda(address) | Backing::Mapped(address) => address,
+            Backing::Cuda(address) | Backing::Mapped(address) | Backing::Foreign(address) => {
+                address
+            }
             Backing::None | Backing::Simulator(_) => 0,
         }
     }
@@ -73,7 +78,7 @@ impl Memory {
     pub(crate) fn simulated(&self) -> &sim::Allocation {
         match &self.backing {
             Backing::Simulator(allocation) => allocation,
-            Backing::None | Backing::Cuda(_) | Backing::Mapped(_) => {
+            Backing::None | Backing::Cuda(_) | Backing::Mapped(_) | Backing::Foreign(_) => {
                 unreachable!("memory of a simulated device")
             }
         }
@@ -82,7 +87,7 @@ impl Memory {
     pub(crate) fn base(&self) -> BufferBase {
         match &self.backing {
             Backing::Simulator(allocation) => BufferBase::Simulated(allocation.clone()),
-            Backing::None | Backing::Cuda(_) | Backing::Mapped(_) => {
+            Backing::None | Backing::Cuda(_) | Backing::Mapped(_) | Backing::Foreign(_) => {
                 BufferBase::Device(self.address())
             }
         }
@@ -98,7 +103,7 @@ impl Drop for Memory {
         match self.backing {
             Backing::Cuda(address) => self.stream.free(address),
             Backing::Mapped(address) => self.stream.free_mapped(address),
-            Backing::None | Backing::Simulator(_) => {}
+            Backing::None | Backing::Foreign(_) | Backing::Simulator(_) => {}
         }
         self.stream.device.accounting.release(self.bytes);
     }

@@ -4,6 +4,7 @@ use std::ffi::c_void;
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem;
+use std::num::NonZeroU64;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
@@ -283,6 +284,59 @@ impl Stream {
     pub fn driver_stream(&self) -> Option<NonNull<c_void>> {
         let handle = self.inner.handle?;
         NonNull::new(handle.pointer().cast())
+    }
+
+    /// Orders what is enqueued here from now on after what is enqueued on `other`, a stream of another library; null is
+    /// the driver's legacy default stream.
+    ///
+    /// # Errors
+    /// [`DeviceError::Capturing`], or the driver's.
+    ///
+    /// # Panics
+    /// On the simulator, which has no streams of the driver.
+    ///
+    /// # Safety
+    /// `other` is a stream of the driver in the primary context of this device, and alive.
+    pub unsafe fn wait_for_driver_stream(&self, other: *mut c_void) -> Result<(), DeviceError> {
+        // SAFETY: as the caller says.
+        let other = unsafe { StreamHandle::from_pointer(other.cast()) };
+        let event = Event::new(&self.inner.device)?;
+        let state = self.enter_uncaptured("wait")?;
+        let Machine::Cuda(context, own) = self.inner.machine() else {
+            panic!("the simulator has no streams of the driver")
+        };
+        // The driver keeps what it needs of the event when this is dropped.
+        let recorded = context.record(event.handle(), other);
+        recorded
+            .and_then(|()| context.wait(own, event.handle()))
+            .map_err(|error| context.error(error, state.recent.as_slice()))
+    }
+
+    /// `len` elements at a device address that another library owns, as a buffer that does not free them. They are not
+    /// charged to the device.
+    ///
+    /// # Panics
+    /// On the simulator, which has no addresses.
+    ///
+    /// # Safety
+    /// From `address` on there are `len` elements, aligned, in memory that this device reaches. They live until the buffer is
+    /// dropped and the work that was enqueued with it is done. Nobody writes them in the meantime, nor reads what is written
+    /// through the buffer, but in the order of this stream.
+    pub unsafe fn borrow_foreign<T: Element>(&self, address: NonZeroU64, len: usize) -> Buffer<T> {
+        assert!(
+            matches!(self.inner.machine(), Machine::Cuda(..)),
+            "the simulator has no memory at an address of a device"
+        );
+        let backing = if len == 0 {
+            Backing::None
+        } else {
+            Backing::Foreign(address.get())
+        };
+        Buffer {
+            memory: Memory::new(backing, 0, &self.inner),
+            len,
+            marker: PhantomData,
+        }
     }
 
     /// Locks the stream for one operation; refused while another thread captures it.

@@ -898,3 +898,12 @@ fn the_simulator_has_nothing_for_other_libraries() {
     let x = stream.upload(&[1.0]).unwrap();
     assert_eq!(x.driver_address(), None);
 }
+
+#[test]
+#[should_panic(expected = "the simulator has no memory at an address of a device")]
+fn the_simulator_borrows_no_memory_of_others() {
+    let device = Device::simulator(SimulatorOptions::default());
+    let stream = device.create_stream().unwrap();
+    // SAFETY: it panics before it looks at the address.
+    let _ = unsafe { stream.borrow_foreign::<f64>(std::num::NonZeroU64::MIN, 1) };
+}

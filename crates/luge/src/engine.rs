@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use luge_numeric::cpu::blocks::Whole;
 use luge_solve::condition::inverse_norm1;
 use luge_solve::extended::Extended;
 use luge_solve::{known_solution, scaled};
@@ -122,6 +123,11 @@ pub(crate) trait Engine<W>: Send + Sync {
 
     /// The order of elimination, as columns of A, and D, for a symmetric matrix.
     fn pivots(&self) -> Result<Option<Pivots<W>>, Error> {
+        Ok(None)
+    }
+
+    /// L and U of a general matrix, where they are on the host.
+    fn lower_upper(&self) -> Result<Option<Whole<W>>, Error> {
         Ok(None)
     }
 

@@ -34,6 +34,7 @@ use crate::host_path::HostFactors;
 use crate::host_plan::SymmetricReport;
 use crate::inform::{Inform, Warning};
 use crate::ldlt::Ldlt;
+use crate::lower_upper::LowerUpper;
 use crate::options::MatrixKind;
 #[cfg(doc)]
 use crate::options::Pivoting;
@@ -348,6 +349,20 @@ impl<T: RealScalar> Factors<T> {
         Ldlt::of(self.computed.engine(), self.n())
     }
 
+    /// L and U of a general matrix as matrices, with the permutations: see [`LowerUpper`]. `None` if the matrix was
+    /// factorized as a symmetric one ([`ldlt`](Self::ldlt) has L and D then), or on a device.
+    ///
+    /// They are made for this call: the entries of U above the diagonal blocks, which no solve needs, are computed, and
+    /// all are sorted and copied. That may take as long as the factorization.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfMemory`] and [`Error::Cancelled`]; [`Error::Overflow`] if an entry leaves the range of `T` once the
+    /// scaling is undone.
+    pub fn lower_upper(&self) -> Result<Option<LowerUpper<T>>, Error> {
+        LowerUpper::of(self.computed.engine())
+    }
+
     /// Estimate of 1/(‖B‖₁·‖B⁻¹‖₁) for the scaled matrix B, from a few solves (Hager 1984,
     /// Higham 1988).
     ///
@@ -528,8 +543,7 @@ impl<T: RealScalar> Factors<T> {
     /// If `b` is not of length n.
     #[track_caller]
     pub fn solve_transpose(&self, b: &[T]) -> Result<Solution<T>, Error> {
-        check_length(b.len(), self.n(), 1);
-        self.solve_and_describe(b, 1, true)
+        self.solve_transpose_many(b, 1)
     }
 
     /// Solves A·X = B for `nrhs` right-hand sides that stand one after another in `b`. The inform
@@ -546,6 +560,21 @@ impl<T: RealScalar> Factors<T> {
     pub fn solve_many(&self, b: &[T], nrhs: usize) -> Result<Solution<T>, Error> {
         let nrhs = check_length(b.len(), self.n(), nrhs);
         self.solve_and_describe(b, nrhs, false)
+    }
+
+    /// Solves Aᵀ·X = B for `nrhs` right-hand sides; otherwise as [`solve_many`](Self::solve_many).
+    ///
+    /// # Errors
+    ///
+    /// As [`solve`](Self::solve).
+    ///
+    /// # Panics
+    ///
+    /// If `b` is not of length n · nrhs.
+    #[track_caller]
+    pub fn solve_transpose_many(&self, b: &[T], nrhs: usize) -> Result<Solution<T>, Error> {
+        let nrhs = check_length(b.len(), self.n(), nrhs);
+        self.solve_and_describe(b, nrhs, true)
     }
 
     fn solve_and_describe(

@@ -8,7 +8,9 @@ use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use luge_numeric::cpu::Entries;
-use luge_numeric::cpu::blocks::{self, BlockLu, BlockPlan, BlockScalar, FrontSizes, Predicted};
+use luge_numeric::cpu::blocks::{
+    self, BlockLu, BlockPlan, BlockScalar, FrontSizes, Predicted, Whole,
+};
 use luge_ordering::BlockReport;
 use luge_solve::scaled;
 use luge_sparse::num_traits::{Float, Zero};
@@ -24,6 +26,7 @@ use crate::determinant::Determinant;
 use crate::engine::{self, Condition, Engine, FactorReport, Pivots, Transform};
 use crate::error::{Error, PhaseError};
 use crate::host_plan::{HostPlan, PlannedFactors};
+use crate::lower_upper;
 use crate::options::CpuEngine;
 use crate::permuted::permuted_columns_within;
 use crate::reductions::sum_in_lanes;
@@ -886,6 +889,21 @@ impl<F: BlockScalar, P: HostPlan<F>> Engine<F::Wide> for HostFactors<F, P> {
             order: order.map(|b| perm[b] as usize).collect(),
             d: ldlt.d().into_iter().map(Scalar::widen).collect(),
         }))
+    }
+
+    fn lower_upper(&self) -> Result<Option<Whole<F::Wide>>, Error> {
+        let analysis = &self.analysis;
+        let Some(lu) = self.lu()?.as_blocks() else {
+            return Ok(None);
+        };
+        let Limits { memory, cancel, .. } = &analysis.limits;
+        let whole = lu.whole(memory, cancel);
+        let whole = whole.map_err(|e| analysis.in_terms_of_a(e.into()))?;
+        Ok(Some(lower_upper::of_a(
+            whole,
+            &analysis.transform,
+            self.row_perm(),
+        )))
     }
 
     fn solve_triangle(&self, x: &mut [F::Wide], transpose: bool) -> Result<(), Error> {

@@ -267,6 +267,7 @@ mod host_path;
 mod host_plan;
 mod inform;
 mod ldlt;
+mod lower_upper;
 mod options;
 mod ordered;
 mod path;
@@ -294,6 +295,7 @@ pub use factors::SolutionCheck;
 pub use factors::{Factors, Solution};
 pub use inform::{Inform, PredictedSeconds, Seconds, Warning};
 pub use ldlt::Ldlt;
+pub use lower_upper::LowerUpper;
 /// Streams and buffers of the device, for callers whose data is there: see [`Solver::stream`],
 /// [`Factors::refactorize_on_device`] and [`Factors::solve_on_device`].
 #[cfg(feature = "gpu")]

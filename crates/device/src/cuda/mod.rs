@@ -59,6 +59,13 @@ impl<T> Handle<T> {
     pub(crate) fn pointer(self) -> *mut T {
         self.0
     }
+
+    /// # Safety
+    ///
+    /// It is one of the context that it is used with, and alive as long as that is done.
+    pub(crate) unsafe fn from_pointer(pointer: *mut T) -> Self {
+        Self(pointer)
+    }
 }
 
 impl<T> Clone for Handle<T> {

@@ -776,6 +776,54 @@ fn large_uploads_go_through_blocks_that_threads_fill() {
 }
 
 #[test]
+fn memory_of_others_is_used_and_left_to_them() {
+    let device = open();
+    let (stream, other) = (
+        device.create_stream().unwrap(),
+        device.create_stream().unwrap(),
+    );
+    let theirs = other.upload(&[1.0, 2.0, 3.0]).unwrap();
+    let before = device.allocated_bytes();
+    let address = theirs.driver_address().unwrap();
+    // SAFETY: `theirs` has three elements at this address, and lives to the end of the test, as does its stream.
+    let mut borrowed = unsafe { stream.borrow_foreign::<f64>(address, 3) };
+    assert_eq!(borrowed.driver_address(), Some(address));
+    assert_eq!(device.allocated_bytes(), before);
+
+    let theirs_stream = other.driver_stream().unwrap().as_ptr();
+    // SAFETY: as above.
+    unsafe { stream.wait_for_driver_stream(theirs_stream) }.unwrap();
+    assert_eq!((calls("cuEventRecord"), calls("cuStreamWaitEvent")), (1, 1));
+    let mut own = stream.alloc::<f64>(3).unwrap();
+    stream.copy(&mut own, &borrowed).unwrap();
+    assert_eq!(stream.download(&own).unwrap(), [1.0, 2.0, 3.0]);
+    stream
+        .copy_from_host(&mut borrowed, &[4.0, 5.0, 6.0])
+        .unwrap();
+    assert_eq!(calls("cuEventDestroy_v2"), 1);
+
+    let frees = calls("cuMemFreeAsync");
+    drop(borrowed);
+    assert_eq!(calls("cuMemFreeAsync"), frees);
+    assert_eq!(other.download(&theirs).unwrap(), [4.0, 5.0, 6.0]);
+    // SAFETY: nothing is there that could be used.
+    let none = unsafe { stream.borrow_foreign::<f64>(address, 0) };
+    assert_eq!(none.driver_address(), None);
+}
+
+#[test]
+fn streams_of_others_that_fail_are_reported() {
+    let device = open();
+    let stream = device.create_stream().unwrap();
+    let other = stream.driver_stream().unwrap().as_ptr();
+    for call in ["cuEventRecord", "cuStreamWaitEvent"] {
+        fake::with(|state| state.fail = Some((call, 0, 999)));
+        // SAFETY: it is a stream of this device.
+        assert!(unsafe { stream.wait_for_driver_stream(other) }.is_err());
+    }
+}
+
+#[test]
 fn pinned_transfers_are_ordered_by_events() {
     let device = open();
     let stream = device.create_stream().unwrap();

@@ -64,6 +64,12 @@ fn check_all_solves<T: RealScalar>(a: &CsMat<T>, factors: &Factors<T>) {
         assert_backward_error(a, x, b);
     }
     assert!(solution.x[n..2 * n].iter().all(|&v| v == T::zero()));
+    let (b, _) = known_solution(&transpose);
+    let many: Vec<T> = [vec![T::zero(); n], b.clone(), b].concat();
+    let solution = factors.solve_transpose_many(&many, 3).unwrap();
+    for (x, b) in solution.x.chunks(n.max(1)).zip(many.chunks(n.max(1))) {
+        assert_backward_error(&transpose, x, b);
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod device_delays;
 mod extremes;
 mod facade;
 mod ldlt;
+mod lower_upper;
 mod matrices;
 mod options;
 mod saved;

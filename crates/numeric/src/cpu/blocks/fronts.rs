@@ -42,6 +42,12 @@ pub trait Fronts<F: Scalar>: Debug + Send + Sync + Sized {
     /// Row, column and value of each pivot.
     fn for_each_pivot(&self, visit: impl FnMut(usize, usize, F));
 
+    /// Row, pivot and value of each entry of L below the diagonal.
+    fn for_each_l(&self, visit: impl FnMut(usize, usize, F));
+
+    /// Pivot, column and value of each entry of U.
+    fn for_each_u(&self, visit: impl FnMut(usize, usize, F));
+
     fn largest_weights(&self, rows: &[f64]) -> Vec<f64>;
 
     fn products(&self) -> &[F::Real];
@@ -121,6 +127,14 @@ macro_rules! with_fronts {
             fn for_each_pivot(&self, mut visit: impl FnMut(usize, usize, $real)) {
                 self.pivots()
                     .for_each(|(row, column, pivot)| visit(row, column, pivot));
+            }
+
+            fn for_each_l(&self, visit: impl FnMut(usize, usize, $real)) {
+                self.for_each_l(visit);
+            }
+
+            fn for_each_u(&self, visit: impl FnMut(usize, usize, $real)) {
+                self.for_each_u(visit);
             }
 
             fn largest_weights(&self, rows: &[f64]) -> Vec<f64> {
@@ -217,6 +231,14 @@ impl<F: Scalar> Fronts<F> for NoFronts {
     }
 
     fn for_each_pivot(&self, _: impl FnMut(usize, usize, F)) {
+        match *self {}
+    }
+
+    fn for_each_l(&self, _: impl FnMut(usize, usize, F)) {
+        match *self {}
+    }
+
+    fn for_each_u(&self, _: impl FnMut(usize, usize, F)) {
         match *self {}
     }
 

@@ -42,9 +42,9 @@ impl Options {
 /// The factors of one set of values of a [`BlockPlan`].
 #[derive(Debug)]
 pub struct BlockLu<F: BlockScalar> {
-    plan: Arc<BlockPlan>,
-    columns: ColumnLu<F>,
-    fronts: Vec<F::Fronts>,
+    pub(super) plan: Arc<BlockPlan>,
+    pub(super) columns: ColumnLu<F>,
+    pub(super) fronts: Vec<F::Fronts>,
     /// Values above the diagonal blocks.
     above: Vec<F>,
     /// Their rows among those of the factors, where the column engine moved rows; else as planned.
@@ -374,7 +374,7 @@ impl<F: BlockScalar> BlockLu<F> {
     }
 
     /// The rows and values above the diagonal blocks in column j.
-    fn above(&self, j: usize) -> impl Iterator<Item = (usize, F)> + '_ {
+    pub(super) fn above(&self, j: usize) -> impl Iterator<Item = (usize, F)> + '_ {
         let range = self.plan.above.range(j);
         let rows = self.above_rows.as_deref().unwrap_or(self.plan.above.idx());
         rows[range.clone()]

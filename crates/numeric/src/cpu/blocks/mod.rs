@@ -13,10 +13,12 @@
 
 mod fronts;
 mod lu;
+mod whole;
 
 pub use fronts::BlockScalar;
 use fronts::Fronts;
 pub use lu::{BlockLu, Options};
+pub use whole::{Triangle, Whole};
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};

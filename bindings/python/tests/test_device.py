@@ -1,0 +1,264 @@
+"""Arrays on a device: what is refused without one, and solves on one where there is one."""
+
+import ctypes
+
+import luge
+import numpy as np
+import pytest
+from luge._device import is_on_device, on_host, view
+from matrices import backward_error, laplacian, saddle_point, tridiagonal
+
+EPS = np.finfo(float).eps
+
+
+class OnDevice:
+    """What a library for a GPU says of its arrays."""
+
+    def __init__(self, shape, typestr="<f8", address=0x7F0000000000, read_only=False, **more):
+        self.shape = shape
+        self.__cuda_array_interface__ = {
+            "shape": shape,
+            "typestr": typestr,
+            "data": (address, read_only),
+            "version": 3,
+            **more,
+        }
+
+
+def test_the_cpu_takes_no_arrays_of_a_device():
+    solver = luge.Solver(backend="cpu").factorize(tridiagonal(4))
+    for call in (
+        lambda: solver.solve(OnDevice((4,))),
+        lambda: solver.refactorize(OnDevice((10,))),
+        lambda: solver.factorize(OnDevice((10,))),
+    ):
+        with pytest.raises(luge.DeviceError, match="an array on a device, and the factors are on the CPU: use backend='gpu'"):
+            call()
+    # They still solve.
+    assert solver.solve(np.ones(4)).shape == (4,)
+    with pytest.raises(luge.Error, match="call analyze first"):
+        luge.Solver(backend="cpu").factorize(OnDevice((10,)))
+
+
+def test_arrays_that_are_read_wrongly_are_refused():
+    for array, options, exception, message in [
+        (OnDevice((4,), "<f4"), {}, TypeError, "<f4; arrays on a device must be float64"),
+        (OnDevice((4, 2)), {}, ValueError, "Fortran order"),
+        (OnDevice((4, 2), strides=(16, 8)), {}, ValueError, "Fortran order"),
+        (OnDevice((4, 2), strides=(8, 64)), {}, ValueError, "Fortran order"),
+        (OnDevice((4,), strides=(16,)), {}, ValueError, "contiguous"),
+        (OnDevice((4, 2, 2)), {}, ValueError, "object too deep"),
+        (OnDevice((4,), read_only=True), {"written": True}, ValueError, "read-only"),
+        (OnDevice((4,), mask=OnDevice((4,))), {}, ValueError, "mask"),
+    ]:
+        with pytest.raises(exception, match=message):
+            view(array, "b", **options)
+
+
+def test_streams_are_understood():
+    class OfCuPy:
+        ptr = 77
+
+    class OfTorch:
+        cuda_stream = 78
+
+    array = OnDevice((4, 3), strides=(8, 32), stream=5)
+    for stream, expected in [(None, 5), (9, 9), (OfCuPy, 77), (OfTorch, 78), (0, 1)]:
+        assert view(array, "b", stream).stream == expected
+    assert view(OnDevice((4,)), "b").place() == (0x7F0000000000, 4, 1)
+    assert view(OnDevice((4, 1)), "b").place() == (0x7F0000000000, 4, 1)
+    assert view(array, "b").place() == (0x7F0000000000, 12, 5)
+
+
+def test_matrices_of_other_libraries():
+    a = tridiagonal(5).tocsr()
+
+    class OfCuPy:
+        format, shape, data = "csr", a.shape, OnDevice((13,))
+
+        def get(self):
+            return a
+
+    class Part:
+        def __init__(self, array):
+            self.array = array
+
+        def cpu(self):
+            return self.array
+
+    class OfTorch:
+        shape = a.shape
+        values, col_indices, crow_indices = (lambda self, p=p: Part(p) for p in (a.data, a.indices, a.indptr))
+
+    b = np.ones(5)
+    for other in (OfCuPy(), OfTorch()):
+        assert np.array_equal(luge.Solver(backend="cpu").factorize(other).solve(b), luge.splu(a, backend="cpu").solve(b))
+
+    class Neither:
+        format, shape, data = "csr", a.shape, OnDevice((13,))
+
+    with pytest.raises(luge.DeviceError, match="no method `get`"):
+        on_host(Neither())
+
+
+def test_what_is_on_a_device():
+    class OfTorch:
+        """A tensor on the CPU."""
+
+        @property
+        def __cuda_array_interface__(self):
+            raise AttributeError("Can't get __cuda_array_interface__ on non-CUDA tensor type")
+
+    assert is_on_device(OnDevice((1,)))
+    assert not any(is_on_device(a) for a in (OfTorch(), np.ones(3), [1.0], None))
+
+
+def test_a_gpu_that_is_not_there():
+    try:
+        luge.Solver(backend="gpu")
+    except luge.DeviceError as error:
+        assert error.kind == "Device" and "the device cannot be used" in str(error)
+        assert isinstance(error, RuntimeError)
+    else:
+        pytest.skip("there is a GPU")
+
+
+class Cuda:
+    """The driver, as far as tests need it."""
+
+    def __init__(self):
+        self.driver = ctypes.CDLL("libcuda.so.1")
+        self.kept = []
+
+    def call(self, name, *arguments):
+        code = getattr(self.driver, name)(*arguments)
+        assert code == 0, f"{name}: {code}"
+
+    def array(self, numbers, **more):
+        """A copy on the device, in Fortran order. The context of the thread is that of the solver."""
+        numbers = np.asfortranarray(numbers, np.float64)
+        address = ctypes.c_uint64()
+        self.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(numbers.nbytes))
+        source = numbers.ctypes.data_as(ctypes.c_void_p)
+        self.call("cuMemcpyHtoD_v2", address, source, ctypes.c_size_t(numbers.nbytes))
+        if numbers.ndim == 2:
+            more["strides"] = numbers.strides
+        return OnDevice(numbers.shape, address=address.value, **more)
+
+    def numbers(self, array):
+        """Those of an array, on the host."""
+        interface = array.__cuda_array_interface__
+        numbers = np.empty(interface["shape"], order="F")
+        self.call(
+            "cuMemcpyDtoH_v2",
+            numbers.ctypes.data_as(ctypes.c_void_p),
+            ctypes.c_uint64(interface["data"][0]),
+            ctypes.c_size_t(numbers.nbytes),
+        )
+        return numbers
+
+    def stream(self):
+        stream = ctypes.c_void_p()
+        self.call("cuStreamCreate", ctypes.byref(stream), 1)
+        return stream.value
+
+
+@pytest.fixture
+def cuda():
+    try:
+        luge.Solver(backend="gpu")
+    except luge.DeviceError as error:
+        pytest.skip(str(error))
+    return Cuda()
+
+
+MATRICES = [laplacian(30, 30) + tridiagonal(900) * 0.1, laplacian(9, 9, 9), tridiagonal(500)]
+
+
+@pytest.mark.parametrize("a", MATRICES, ids=["grid", "cube", "line"])
+@pytest.mark.parametrize("columns", [None, 1, 5])
+@pytest.mark.parametrize("refine", [True, False])
+@pytest.mark.parametrize("trans", ["N", "T"])
+def test_solves_on_the_device(cuda, a, columns, refine, trans):
+    n = a.shape[0]
+    op = a if trans == "N" else a.T
+    b = np.random.default_rng(1).random(n if columns is None else (n, columns))
+    solver = luge.Solver(backend="gpu").factorize(a)
+    there = cuda.array(b)
+    x = solver.solve(there, trans, refine=refine)
+    assert isinstance(x, luge.DeviceArray) and x.shape == b.shape
+    assert repr(x) == f"<luge.DeviceArray of shape {list(b.shape)}, float64>"
+    assert backward_error(op, cuda.numbers(x), b) < (4 * EPS if refine else 1e-12)
+    assert np.array_equal(cuda.numbers(there), b), "it was not written"
+    if refine:
+        assert solver.inform.backward_error < 4 * EPS and solver.inform.backend == "cuda"
+    else:
+        assert solver.accuracy.backward_error < 1e-10
+    # Into memory of the caller, and in place.
+    out = cuda.array(np.zeros_like(b))
+    assert solver.solve(there, trans, refine=refine, out=out) is out
+    assert backward_error(op, cuda.numbers(out), b) < 1e-12
+    assert solver.solve(there, trans, refine=refine, out=there) is there
+    assert backward_error(op, cuda.numbers(there), b) < 1e-12
+    # What comes out goes in again.
+    y = solver.solve(solver.solve(x, trans), trans)
+    assert np.isfinite(cuda.numbers(y)).all()
+
+
+def test_refactorizations_on_the_device(cuda):
+    a = MATRICES[0]
+    solver = luge.Solver(backend="gpu").analyze(a)
+    b = np.ones(a.shape[0])
+    solver.factorize(cuda.array(a.data))
+    assert backward_error(a, solver.solve(b), b) < 4 * EPS
+    stream = cuda.stream()
+    for step in range(1, 5):
+        values = a.data * (1 + 0.1 * step)
+        outcome = solver.refactorize(cuda.array(values, stream=stream))
+        assert outcome.reused and outcome.backward_error < 1e-12
+        x = solver.solve(cuda.array(b), stream=stream)
+        assert backward_error(a * (1 + 0.1 * step), cuda.numbers(x), b) < 4 * EPS
+    with pytest.raises(ValueError, match="are expected"):
+        solver.refactorize(cuda.array(np.ones(3)))
+    with pytest.raises(luge.DeviceError, match="L and U stay on the device"):
+        solver.lower_upper()
+
+
+def test_symmetric_matrices_on_the_device(cuda):
+    a = saddle_point(200, 60)
+    solver = luge.Solver(backend="gpu", kind="symmetric").factorize(a)
+    assert solver.inertia == luge.Inertia(200, 60, 0)
+    b = np.ones(260)
+    x = cuda.numbers(solver.solve(cuda.array(b)))
+    assert backward_error(a, x, b) < 1e-14
+
+
+def test_what_is_wrong_on_the_device(cuda):
+    solver = luge.Solver(backend="gpu").factorize(tridiagonal(50))
+    for call, exception, message in [
+        (lambda: solver.solve(cuda.array(np.ones(40))), ValueError, "incompatible size"),
+        (lambda: solver.solve(cuda.array(np.ones(50)), out=np.ones(50)), TypeError, "must be there, too"),
+        (lambda: solver.solve(cuda.array(np.ones(50)), out=cuda.array(np.ones((50, 1)))), ValueError, "out has shape"),
+        (lambda: solver.solve(cuda.array(np.full(50, np.nan))), luge.Error, "not a number"),
+    ]:
+        with pytest.raises(exception, match=message):
+            call()
+
+
+def test_arrays_of_the_device_are_freed(cuda):
+    n = 200_000
+    solver = luge.Solver(backend="gpu").factorize(tridiagonal(n))
+    b = cuda.array(np.ones(n))
+
+    def free():
+        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        cuda.call("cuCtxSynchronize")
+        cuda.call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
+        return free.value
+
+    for _ in range(50):
+        solver.solve(b)
+    before = free()
+    for _ in range(500):
+        solver.solve(b)
+    assert before - free() < 64 << 20

@@ -122,17 +122,15 @@ impl Deal {
 type Team<W> = (Workers<W>, Vec<Arc<Plan<W>>>);
 
 impl<W> Workers<W> {
-    /// Which of the places that the team has is a system's.
-    fn place_of(&self, system: usize) -> usize {
+    /// Which of the places that the team has is that of each of `count` systems.
+    fn places(&self, count: usize) -> Vec<usize> {
         match self {
-            Self::Host(_) => 0,
+            Self::Host(_) => vec![0; count],
             #[cfg(any(feature = "gpu", test))]
-            Self::Device { deal, .. } => deal.owner[system],
+            Self::Device { deal, .. } => deal.owner.clone(),
         }
     }
-}
 
-impl<W> Workers<W> {
     /// Calls `work` for each item; `seconds` is what one is predicted to take at least.
     fn for_each<I: Send, R: Send>(
         &self,
@@ -203,10 +201,11 @@ impl<T: RealScalar> Analysis<T> {
         check_length(values.len(), nnz, count);
         to_u32(count, "number of systems")?;
         let (workers, places) = self.workers(count)?;
-        let values = values_of(values, nnz, count).enumerate();
-        let slots =
-            values.map(|(number, values)| (number, (values, &places[workers.place_of(number)])));
-        let items: Vec<_> = slots.collect();
+        let own = workers
+            .places(count)
+            .into_iter()
+            .map(|place| &places[place]);
+        let items: Vec<_> = values_of(values, nnz, count).zip(own).enumerate().collect();
         let systems = workers.for_each(items, seconds(&self.inform), |(number, (values, plan))| {
             let factors = plan
                 .shared

@@ -28,7 +28,7 @@
 //! ```
 //!
 //! [`read()`], [`read_from`], [`read_bytes`] give a [`Matrix`]: the header of the file and a sparse
-//! matrix in CSR. [`read_dense`] and [`read_vector`] give right-hand sides. [`write()`],
+//! matrix in CSR. [`read_dense`], [`read_dense_complex`] and [`read_vector`] give right-hand sides. [`write()`],
 //! [`write_pattern`] and [`write_dense`] write.
 //!
 //! # What is accepted of Matrix Market
@@ -147,8 +147,8 @@ pub use error::{ArrayProblem, NotReal, Problem, ReadError, ReadErrorKind, WriteE
 pub use header::{Field, FileFormat, Format, Header, Symmetry};
 pub use matrix::{DenseMatrix, Matrix, MatrixData};
 pub use read::{
-    ReadOptions, read, read_bytes, read_dense, read_dense_from, read_from, read_from_with,
-    read_vector, read_with,
+    ReadOptions, read, read_bytes, read_dense, read_dense_complex, read_dense_from, read_from,
+    read_from_with, read_vector, read_with,
 };
 pub use rutherford_boeing::{
     write_rutherford_boeing, write_rutherford_boeing_pattern, write_rutherford_boeing_to,

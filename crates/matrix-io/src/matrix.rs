@@ -92,22 +92,22 @@ impl Matrix {
     }
 }
 
-/// A dense real matrix, column by column: right-hand sides and solutions.
+/// A dense matrix, real or complex, column by column: right-hand sides and solutions.
 #[derive(Debug, Clone, PartialEq)]
-pub struct DenseMatrix {
+pub struct DenseMatrix<V = f64> {
     nrows: usize,
     ncols: usize,
-    values: Vec<f64>,
+    values: Vec<V>,
 }
 
-impl DenseMatrix {
+impl<V: Copy> DenseMatrix<V> {
     /// Takes `nrows · ncols` values, column by column.
     ///
     /// # Panics
     ///
     /// If there are more or fewer values.
     #[track_caller]
-    pub fn new(nrows: usize, ncols: usize, values: Vec<f64>) -> Self {
+    pub fn new(nrows: usize, ncols: usize, values: Vec<V>) -> Self {
         assert_eq!(
             Some(values.len()),
             nrows.checked_mul(ncols),
@@ -121,7 +121,7 @@ impl DenseMatrix {
     }
 
     /// Takes the values of one column.
-    pub fn from_vector(values: Vec<f64>) -> Self {
+    pub fn from_vector(values: Vec<V>) -> Self {
         Self::new(values.len(), 1, values)
     }
 
@@ -136,13 +136,22 @@ impl DenseMatrix {
     }
 
     /// All values, column by column.
-    pub fn values(&self) -> &[f64] {
+    pub fn values(&self) -> &[V] {
         &self.values
     }
 
     /// All values, column by column.
-    pub fn into_values(self) -> Vec<f64> {
+    pub fn into_values(self) -> Vec<V> {
         self.values
+    }
+
+    /// The matrix of what `of` makes of each value.
+    pub fn map<W>(self, of: impl FnMut(V) -> W) -> DenseMatrix<W> {
+        DenseMatrix {
+            nrows: self.nrows,
+            ncols: self.ncols,
+            values: self.values.into_iter().map(of).collect(),
+        }
     }
 
     /// Values of column `col`.
@@ -151,7 +160,7 @@ impl DenseMatrix {
     ///
     /// If there is no such column.
     #[track_caller]
-    pub fn column(&self, col: usize) -> &[f64] {
+    pub fn column(&self, col: usize) -> &[V] {
         assert!(col < self.ncols, "column {col} of {}", self.ncols);
         &self.values[col * self.nrows..][..self.nrows]
     }

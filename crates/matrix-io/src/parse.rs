@@ -19,8 +19,11 @@ pub(crate) enum Purpose {
         /// Whether both triangles of a symmetric matrix are wanted.
         expand: bool,
     },
-    /// A dense matrix of real values, both triangles.
-    Dense,
+    /// A dense matrix, both triangles, of real values or also of complex ones.
+    Dense {
+        /// Whether complex values are taken.
+        complex: bool,
+    },
 }
 
 /// Takes the text of a file in windows of whole lines.
@@ -118,8 +121,10 @@ impl TakeText for Parser {
                     let (line, rest) = split_line(window);
                     let header = parse_banner(line).map_err(|error| self.at_line(error))?;
                     let field = header.field;
-                    let real = matches!(field, Field::Real | Field::Integer);
-                    if self.purpose == Purpose::Dense && !real {
+                    if let Purpose::Dense { complex } = self.purpose
+                        && !(matches!(field, Field::Real | Field::Integer)
+                            || complex && field == Field::Complex)
+                    {
                         return Err(NotReal { field }.into());
                     }
                     self.stage = Stage::Sizes(header);
@@ -190,12 +195,13 @@ impl Body {
 impl<S: Spelling> Entries<S> {
     pub fn new(shape: Shape, purpose: Purpose) -> Self {
         let general_array = (Format::Array, Symmetry::General) == (shape.format, shape.symmetry);
-        let stored = if general_array && purpose == Purpose::Dense {
+        let is_dense = matches!(purpose, Purpose::Dense { .. });
+        let stored = if general_array && is_dense {
             Stored::Columns(Vec::new())
         } else {
             let mirror = match purpose {
                 Purpose::Sparse { expand: false } => Symmetry::General,
-                Purpose::Sparse { expand: true } | Purpose::Dense => shape.symmetry,
+                Purpose::Sparse { expand: true } | Purpose::Dense { .. } => shape.symmetry,
             };
             Stored::Triplets(Buckets::new(shape.nrows, mirror))
         };
@@ -380,7 +386,7 @@ impl<S: Spelling> Entries<S> {
         };
         let (row, col) = self.next;
         // A dense matrix keeps the sign of its zeros.
-        if self.purpose == Purpose::Dense || !value.is_zero() {
+        if matches!(self.purpose, Purpose::Dense { .. }) || !value.is_zero() {
             triplets.push(Entry { row, col, value });
         }
         self.next = if row as usize + 1 < self.shape.nrows {

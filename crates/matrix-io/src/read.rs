@@ -7,6 +7,7 @@ use std::path::Path;
 use flate2::read::MultiGzDecoder;
 use luge_sparse::CompressedPattern;
 use memchr::memrchr;
+use num_complex::Complex64;
 use sprs::CsMat;
 
 use crate::assemble::{Buckets, Rows, to_columns, to_rows};
@@ -125,7 +126,7 @@ pub fn read_dense_from(source: impl Read) -> Result<DenseMatrix, ReadError> {
 }
 
 fn dense_from(source: impl Read, hint: Hint) -> Result<DenseMatrix, ReadErrorKind> {
-    let Parsed { header, body, rhs } = parse(source, Purpose::Dense, hint)?;
+    let Parsed { header, body, rhs } = parse(source, Purpose::Dense { complex: false }, hint)?;
     if header.file == FileFormat::RutherfordBoeing {
         if header.field == Field::Complex {
             return Err(NotReal {
@@ -141,6 +142,32 @@ fn dense_from(source: impl Read, hint: Hint) -> Result<DenseMatrix, ReadErrorKin
         Body::Integer(entries) => dense(entries),
         Body::Complex(_) | Body::Pattern(_) => unreachable!("parse refuses those fields"),
     }
+}
+
+/// As [`read_dense`], with complex values; real ones are taken, too.
+///
+/// # Errors
+///
+/// [`ReadError`], as for [`read()`]; [`ReadErrorKind::NotReal`] if the field is pattern;
+/// [`ReadErrorKind::NoRightHandSides`] if a Rutherford–Boeing file has none, or complex ones, which are not read.
+pub fn read_dense_complex(path: impl AsRef<Path>) -> Result<DenseMatrix<Complex64>, ReadError> {
+    let path = path.as_ref();
+    let read = open(path).and_then(|file| {
+        let purpose = Purpose::Dense { complex: true };
+        let Parsed { header, body, rhs } = parse(file, purpose, Hint::of(path))?;
+        let widened = |real: DenseMatrix| real.map(|value| Complex64::new(value, 0.0));
+        if header.file == FileFormat::RutherfordBoeing {
+            let none = ReadErrorKind::NoRightHandSides { file: header.file };
+            return Ok(rhs.map(widened).ok_or(none)?);
+        }
+        Ok(match body {
+            Body::Real(entries) => dense(entries).map(widened),
+            Body::Integer(entries) => dense(entries).map(widened),
+            Body::Complex(entries) => dense(entries),
+            Body::Pattern(_) => unreachable!("parse refuses that field"),
+        }?)
+    });
+    read.map_err(|error: ReadError| error.at_path(path))
 }
 
 /// Reads a dense real matrix that has one column.
@@ -341,7 +368,7 @@ fn csr<S: Spelling>(entries: Entries<S>) -> Result<CsMat<S::Value>, ReadErrorKin
     Ok(CsMat::new((shape.nrows, shape.ncols), ptr, idx, values))
 }
 
-fn dense<S: Spelling<Value = f64>>(entries: Entries<S>) -> Result<DenseMatrix, ReadErrorKind> {
+fn dense<S: Spelling>(entries: Entries<S>) -> Result<DenseMatrix<S::Value>, ReadErrorKind> {
     let shape = entries.shape;
     let values = match entries.stored {
         Stored::Columns(values) => values,

@@ -25,6 +25,9 @@ pub(crate) mod sealed {
     pub trait Value: Copy + Default {
         const FIELD: Field;
 
+        /// The type in a header of NumPy.
+        const NUMPY: &'static str;
+
         /// Sum of duplicates.
         fn plus(self, other: Self) -> Self;
 
@@ -45,11 +48,15 @@ pub(crate) mod sealed {
 
         /// Writes the value and what separates it from the position before.
         fn write(self, separator: &str, out: &mut impl Write) -> io::Result<()>;
+
+        /// Writes the bytes of the value as NumPy has them.
+        fn write_bytes(self, out: &mut impl Write) -> io::Result<()>;
     }
 }
 
 impl sealed::Value for f64 {
     const FIELD: Field = Field::Real;
+    const NUMPY: &'static str = "<f8";
 
     fn plus(self, other: Self) -> Self {
         self + other
@@ -82,10 +89,15 @@ impl sealed::Value for f64 {
         out.write_all(separator.as_bytes())?;
         write_real(self, out)
     }
+
+    fn write_bytes(self, out: &mut impl Write) -> io::Result<()> {
+        out.write_all(&self.to_le_bytes())
+    }
 }
 
 impl sealed::Value for Complex64 {
     const FIELD: Field = Field::Complex;
+    const NUMPY: &'static str = "<c16";
 
     fn plus(self, other: Self) -> Self {
         self + other
@@ -121,10 +133,16 @@ impl sealed::Value for Complex64 {
         out.write_all(b" ")?;
         write_real(self.im, out)
     }
+
+    fn write_bytes(self, out: &mut impl Write) -> io::Result<()> {
+        self.re.write_bytes(out)?;
+        self.im.write_bytes(out)
+    }
 }
 
 impl sealed::Value for () {
     const FIELD: Field = Field::Pattern;
+    const NUMPY: &'static str = "|V0";
 
     fn plus(self, _: Self) -> Self {}
 
@@ -145,6 +163,10 @@ impl sealed::Value for () {
     fn push_parts(self, _: &mut Vec<f64>) {}
 
     fn write(self, _: &str, _: &mut impl Write) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn write_bytes(self, _: &mut impl Write) -> io::Result<()> {
         Ok(())
     }
 }

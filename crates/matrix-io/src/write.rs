@@ -14,7 +14,6 @@ use crate::header::{Field, Format, Symmetry};
 use crate::matrix::DenseMatrix;
 use crate::numpy;
 use crate::value::Value;
-use crate::value::sealed::Value as _;
 
 /// How to write. Whether to compress is said by the path: those that end in `.gz` are.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -94,9 +93,9 @@ pub fn write_pattern(
 /// # Errors
 ///
 /// [`WriteError::Io`] if writing fails.
-pub fn write_dense(
+pub fn write_dense<V: Value>(
     path: impl AsRef<Path>,
-    matrix: &DenseMatrix,
+    matrix: &DenseMatrix<V>,
     options: &WriteOptions,
 ) -> Result<(), WriteError> {
     let path = path.as_ref();
@@ -114,9 +113,9 @@ pub fn write_dense(
 /// # Errors
 ///
 /// As [`write_dense`].
-pub fn write_dense_to(
+pub fn write_dense_to<V: Value>(
     out: impl Write,
-    matrix: &DenseMatrix,
+    matrix: &DenseMatrix<V>,
     options: &WriteOptions,
 ) -> Result<(), WriteError> {
     to_stream(out, |out| write_array(out, matrix, options))
@@ -243,12 +242,12 @@ fn write_sparse<V: Value>(
     Ok(())
 }
 
-fn write_array(
+fn write_array<V: Value>(
     mut out: &mut dyn Write,
-    matrix: &DenseMatrix,
+    matrix: &DenseMatrix<V>,
     options: &WriteOptions,
 ) -> io::Result<()> {
-    write_head(out, Format::Array, Field::Real, Symmetry::General, options)?;
+    write_head(out, Format::Array, V::FIELD, Symmetry::General, options)?;
     writeln!(out, "{} {}", matrix.nrows(), matrix.ncols())?;
     for &value in matrix.values() {
         value.write("", &mut out)?;

@@ -20,7 +20,7 @@ fn sequence() -> (tempfile::TempDir, Vec<PathBuf>, Vec<PathBuf>) {
                 .unwrap()
                 .iter()
                 .map(|(j, v)| v * x[j])
-                .sum()
+                .sum::<f64>()
         };
         let b = DenseMatrix::from_vector((0..40).map(of_row).collect());
         matrices.push(folder.path().join(format!("a{step}.mtx")));

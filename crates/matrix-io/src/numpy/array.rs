@@ -9,6 +9,7 @@ use crate::header::{Field, FileFormat, Format, Header, Symmetry};
 use crate::matrix::DenseMatrix;
 use crate::parse::{Body, Parsed, Purpose};
 use crate::preamble::Shape;
+use crate::value::Value;
 
 /// What an array begins with.
 pub(crate) const MAGIC: &[u8] = b"\x93NUMPY";
@@ -427,7 +428,8 @@ pub(crate) fn read_dense(source: impl Read, purpose: Purpose) -> Result<Parsed, 
         DType::Complex(_) => Field::Complex,
         _ => Field::Integer,
     };
-    if purpose == Purpose::Dense && field == Field::Complex {
+    let is_dense = matches!(purpose, Purpose::Dense { .. });
+    if purpose == (Purpose::Dense { complex: false }) && field == Field::Complex {
         return Err(crate::error::NotReal { field }.into());
     }
     let mut body = Body::new(field, shape, purpose);
@@ -438,7 +440,7 @@ pub(crate) fn read_dense(source: impl Read, purpose: Purpose) -> Result<Parsed, 
             true => (k % nrows, k / nrows),
             false => (k / ncols, k % ncols),
         };
-        body.push_element(row as u32, col as u32, element, purpose == Purpose::Dense)
+        body.push_element(row as u32, col as u32, element, is_dense)
     });
     taken.map_err(|(element, what)| failed(element, what))?;
     let header = Header {
@@ -453,20 +455,26 @@ pub(crate) fn read_dense(source: impl Read, purpose: Purpose) -> Result<Parsed, 
 }
 
 /// Writes a dense matrix, by columns; one column as an array of one dimension.
-pub(crate) fn write_dense(out: &mut dyn Write, matrix: &DenseMatrix) -> io::Result<()> {
+pub(crate) fn write_dense<V: Value>(
+    mut out: &mut dyn Write,
+    matrix: &DenseMatrix<V>,
+) -> io::Result<()> {
     let order_and_shape = match (matrix.nrows(), matrix.ncols()) {
         (nrows, 1) => format!("False, 'shape': ({nrows},)"),
         (nrows, ncols) => format!("True, 'shape': ({nrows}, {ncols})"),
     };
-    let header = format!("{{'descr': '<f8', 'fortran_order': {order_and_shape}, }}");
+    let header = format!(
+        "{{'descr': '{}', 'fortran_order': {order_and_shape}, }}",
+        V::NUMPY
+    );
     // Magic, version and length before it, a line feed behind it, and all together a multiple of 64.
     let len = (MAGIC.len() + 4 + header.len() + 1).next_multiple_of(64) - MAGIC.len() - 4;
     out.write_all(MAGIC)?;
     out.write_all(&[1, 0])?;
     out.write_all(&(len as u16).to_le_bytes())?;
     writeln!(out, "{header:<width$}", width = len - 1)?;
-    for value in matrix.values() {
-        out.write_all(&value.to_le_bytes())?;
+    for &value in matrix.values() {
+        value.write_bytes(&mut out)?;
     }
     Ok(())
 }

@@ -72,7 +72,7 @@ impl Target {
             DType::Complex(_) => Field::Complex,
             _ => Field::Integer,
         };
-        if self.purpose == Purpose::Dense && field == Field::Complex {
+        if self.purpose == (Purpose::Dense { complex: false }) && field == Field::Complex {
             return Err(NotReal { field }.into());
         }
         let shape = Shape {

@@ -171,7 +171,7 @@ impl Numbers {
     fn new(layout: Layout, purpose: Purpose) -> Self {
         // Right-hand sides are what a dense matrix is read from; the matrix itself is only checked.
         let purpose = match purpose {
-            Purpose::Dense => Purpose::Sparse { expand: false },
+            Purpose::Dense { .. } => Purpose::Sparse { expand: false },
             sparse => sparse,
         };
         let body = Body::new(layout.header.field, layout.shape, purpose);

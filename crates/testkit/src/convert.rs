@@ -1,6 +1,7 @@
 //! From `sprs` matrices to the types of `luge-sparse`.
 
-use luge_sparse::{ColPerm, CompressedPattern, RealScalar, RowPerm, Scaling};
+use luge_sparse::{ColPerm, CompressedPattern, RealScalar, RowPerm, Scalar, Scaling};
+use num_complex::Complex;
 use sprs::{CsMat, TriMat};
 
 /// The pattern of the rows of `a`, explicit zeros included. The values of a CSR matrix stand in the
@@ -63,9 +64,47 @@ pub fn permuted_and_scaled<T: RealScalar>(
     b.to_csr()
 }
 
-/// The matrix in another precision, each value rounded.
-pub fn to_scalar<T: RealScalar>(a: &CsMat<f64>) -> CsMat<T> {
-    a.map(|&value| T::from_f64(value))
+/// The matrix over another field or in another precision, each value rounded.
+pub fn to_scalar<T: Scalar>(a: &CsMat<f64>) -> CsMat<T> {
+    a.map(|&value| T::narrow(T::Wide::from_real(value)))
+}
+
+/// The real matrix of twice the order that does to the real and imaginary parts, one vector above the other, what a complex
+/// matrix does to the vector: Re A and −Im A above Im A and Re A.
+pub fn of_both_parts(a: &CsMat<Complex<f64>>) -> CsMat<f64> {
+    let (rows, cols) = a.shape();
+    let mut both = TriMat::with_capacity((2 * rows, 2 * cols), 4 * a.nnz());
+    for (v, (i, j)) in a {
+        both.add_triplet(i, j, v.re);
+        both.add_triplet(rows + i, cols + j, v.re);
+        both.add_triplet(i, cols + j, -v.im);
+        both.add_triplet(rows + i, j, v.im);
+    }
+    both.to_csr()
+}
+
+/// The matrix over a field as tests want it: over the complex numbers with each row and each column times a number of absolute
+/// value 1, each at another angle, so that it is as far from singular as it was, and has pivots of the same size, but has both
+/// parts in each entry. A real matrix stays what it is.
+pub fn turned<T: Scalar>(a: &CsMat<f64>) -> CsMat<T> {
+    if T::COMPONENTS == 1 {
+        return to_scalar(a);
+    }
+    let turn = |at: usize| {
+        let angle = 1.0 + 2.4 * at as f64;
+        let [re, im] = [angle.cos(), angle.sin()];
+        T::Wide::from_components(|part| [re, im][part]).direction()
+    };
+    let mut turned = TriMat::with_capacity(a.shape(), a.nnz());
+    for (&value, (i, j)) in a {
+        let value = (turn(3 * i) * turn(5 * j + 1)).scaled_by(value);
+        turned.add_triplet(i, j, T::narrow(value));
+    }
+    if a.is_csr() {
+        turned.to_csr()
+    } else {
+        turned.to_csc()
+    }
 }
 
 #[cfg(test)]

@@ -1,9 +1,11 @@
 //! Backward errors, factor errors, and the bound they are held to.
 //!
-//! Everything is computed in `f64`, whatever the scalar. An error that is not a number is reported as
+//! Everything is computed in `f64`, or complex numbers of it. |z| of a complex number is |re| + |im| in all of this, the
+//! [magnitude](Scalar::magnitude), as in what the solver states: at most √2 times the absolute value. An error that is not a number is reported as
 //! infinite, so that no comparison lets it pass.
 
-use luge_sparse::{CompressedPattern, RealScalar};
+use luge_sparse::num_traits::Float;
+use luge_sparse::{CompressedPattern, RealScalar, Scalar};
 use sprs::CsMat;
 
 /// The c of the bound c·n·ε that every backward and factor error in Luge's tests is held to.
@@ -13,22 +15,23 @@ use sprs::CsMat;
 pub const ERROR_FACTOR: f64 = 16.0;
 
 /// The bound c·n·ε for a system of order `n` in precision `T`, with n at least 1.
-pub fn error_bound<T: RealScalar>(n: usize) -> f64 {
-    ERROR_FACTOR * n.max(1) as f64 * T::epsilon().to_f64()
+pub fn error_bound<T: Scalar>(n: usize) -> f64 {
+    ERROR_FACTOR * n.max(1) as f64 * T::Real::epsilon().to_f64()
 }
 
 /// ‖·‖∞ of a matrix, the largest sum of absolute values over a row.
-pub fn norm_inf<T: RealScalar>(a: &CsMat<T>) -> f64 {
+pub fn norm_inf<T: Scalar>(a: &CsMat<T>) -> f64 {
     let mut sums = vec![0.0; a.rows()];
     for (&value, (i, _)) in a {
-        sums[i] += value.to_f64().abs();
+        sums[i] += value.widen().magnitude();
     }
     sums.into_iter().fold(0.0, f64::max)
 }
 
 /// ‖·‖∞ of a vector.
-pub fn norm_inf_vec<T: RealScalar>(x: &[T]) -> f64 {
-    x.iter().fold(0.0, |m, &v| f64::max(m, v.to_f64().abs()))
+pub fn norm_inf_vec<T: Scalar>(x: &[T]) -> f64 {
+    x.iter()
+        .fold(0.0, |m, &v| f64::max(m, v.widen().magnitude()))
 }
 
 /// b − A·x, each row as if it was summed with twice as many digits: rows of a supply net have a hundred thousand entries,
@@ -39,22 +42,47 @@ pub fn norm_inf_vec<T: RealScalar>(x: &[T]) -> f64 {
 ///
 /// If a length does not match.
 #[track_caller]
-pub fn residual<T: RealScalar>(a: &CsMat<T>, x: &[T], b: &[T]) -> Vec<f64> {
+pub fn residual<T: Scalar>(a: &CsMat<T>, x: &[T], b: &[T]) -> Vec<T::Wide> {
     assert_eq!(x.len(), a.cols(), "one entry of x per column");
     assert_eq!(b.len(), a.rows(), "one entry of b per row");
-    // Sums, and what rounding took from them.
-    let mut r: Vec<(f64, f64)> = b.iter().map(|&b| (b.to_f64(), 0.0)).collect();
+    // Sums of the parts of each entry, and what rounding took from them.
+    let mut r: Vec<[(f64, f64); 2]> = (b.iter())
+        .map(|&b| parts(b.widen()).map(|part| (part, 0.0)))
+        .collect();
     for (&value, (i, j)) in a {
-        let (minus, x) = (-value.to_f64(), x[j].to_f64());
-        let product = minus * x;
-        let lost_in_product = minus.mul_add(x, -product);
-        let (sum, lost) = r[i];
-        let total = sum + product;
-        let back = total - sum;
-        let lost_in_sum = (sum - (total - back)) + (product - back);
-        r[i] = (total, lost + (lost_in_product + lost_in_sum));
+        let (value, x) = (parts(value.widen()), parts(x[j].widen()));
+        for of_value in 0..T::COMPONENTS {
+            for of_x in 0..T::COMPONENTS {
+                // i·i is −1, and the product is taken off.
+                let sign = if of_value + of_x == 2 { 1.0 } else { -1.0 };
+                let sum = &mut r[i][(of_value + of_x) % 2];
+                *sum = with_product(*sum, sign * value[of_value], x[of_x]);
+            }
+        }
     }
-    r.into_iter().map(|(sum, lost)| sum + lost).collect()
+    let whole = |r: [(f64, f64); 2]| T::Wide::from_components(|at| r[at].0 + r[at].1);
+    r.into_iter().map(whole).collect()
+}
+
+/// The real and the imaginary part; zero for the latter of a real number.
+fn parts<W: Scalar<Real = f64>>(number: W) -> [f64; 2] {
+    let (mut parts, mut at) = ([0.0; 2], 0);
+    number.map_components(|part| {
+        parts[at] = part;
+        at += 1;
+        part
+    });
+    parts
+}
+
+/// A sum, and what rounding took from it, with one product more.
+fn with_product((sum, lost): (f64, f64), factor: f64, x: f64) -> (f64, f64) {
+    let product = factor * x;
+    let lost_in_product = factor.mul_add(x, -product);
+    let total = sum + product;
+    let back = total - sum;
+    let lost_in_sum = (sum - (total - back)) + (product - back);
+    (total, lost + (lost_in_product + lost_in_sum))
 }
 
 /// The normwise backward error ‖b − A·x‖∞ / (‖A‖∞·‖x‖∞ + ‖b‖∞); zero if the residual is zero.
@@ -63,7 +91,7 @@ pub fn residual<T: RealScalar>(a: &CsMat<T>, x: &[T], b: &[T]) -> Vec<f64> {
 ///
 /// If a length does not match.
 #[track_caller]
-pub fn normwise_backward_error<T: RealScalar>(a: &CsMat<T>, x: &[T], b: &[T]) -> f64 {
+pub fn normwise_backward_error<T: Scalar>(a: &CsMat<T>, x: &[T], b: &[T]) -> f64 {
     let r = residual(a, x, b);
     if !all_finite(x, &r) {
         return f64::INFINITY;
@@ -86,17 +114,19 @@ pub fn normwise_backward_error<T: RealScalar>(a: &CsMat<T>, x: &[T], b: &[T]) ->
 ///
 /// If a length does not match.
 #[track_caller]
-pub fn componentwise_backward_error<T: RealScalar>(a: &CsMat<T>, x: &[T], b: &[T]) -> f64 {
+pub fn componentwise_backward_error<T: Scalar>(a: &CsMat<T>, x: &[T], b: &[T]) -> f64 {
     let r = residual(a, x, b);
     if !all_finite(x, &r) {
         return f64::INFINITY;
     }
-    let mut scale: Vec<f64> = b.iter().map(|&b| b.to_f64().abs()).collect();
+    let mut scale: Vec<f64> = b.iter().map(|&b| b.widen().magnitude()).collect();
     for (&value, (i, j)) in a {
-        scale[i] += (value.to_f64() * x[j].to_f64()).abs();
+        scale[i] += (value.widen() * x[j].widen()).magnitude();
     }
     let rows = r.iter().zip(&scale);
-    rows.fold(0.0, |worst, (r, s)| f64::max(worst, ratio(r.abs(), *s)))
+    rows.fold(0.0, |worst, (r, s)| {
+        f64::max(worst, ratio(r.magnitude(), *s))
+    })
 }
 
 /// ‖B − L·U‖∞ / ‖B‖∞ for the factors of B held together: `cols` is the CSC pattern of L+U with
@@ -107,18 +137,18 @@ pub fn componentwise_backward_error<T: RealScalar>(a: &CsMat<T>, x: &[T], b: &[T
 ///
 /// If the lengths do not match.
 #[track_caller]
-pub fn factor_error<T: RealScalar>(b: &CsMat<T>, cols: &CompressedPattern, values: &[T]) -> f64 {
+pub fn factor_error<T: Scalar>(b: &CsMat<T>, cols: &CompressedPattern, values: &[T]) -> f64 {
     let n = cols.major_dim();
     assert_eq!(b.shape(), (n, n), "matrix and factors differ in order");
     assert_eq!(cols.nnz(), values.len(), "one value per entry");
     // Column by column: what is left of B(:, j) after the columns of L, each weighted by U(:, j).
-    let mut left = vec![vec![0.0; n]; n];
+    let mut left = vec![vec![T::Wide::default(); n]; n];
     for (&value, (i, j)) in b {
-        left[j][i] = value.to_f64();
+        left[j][i] = value.widen();
     }
     for (j, column) in left.iter_mut().enumerate() {
         for p in cols.range(j) {
-            let (k, u) = (cols.idx()[p] as usize, values[p].to_f64());
+            let (k, u) = (cols.idx()[p] as usize, values[p].widen());
             if k > j {
                 continue;
             }
@@ -126,12 +156,12 @@ pub fn factor_error<T: RealScalar>(b: &CsMat<T>, cols: &CompressedPattern, value
             for q in cols.range(k) {
                 let i = cols.idx()[q] as usize;
                 if i > k {
-                    column[i] -= values[q].to_f64() * u;
+                    column[i] -= values[q].widen() * u;
                 }
             }
         }
     }
-    let row_sum = |i: usize| left.iter().map(|column| column[i].abs()).sum::<f64>();
+    let row_sum = |i: usize| left.iter().map(|column| column[i].magnitude()).sum::<f64>();
     let sums: Vec<f64> = (0..n).map(row_sum).collect();
     if sums.iter().any(|s| !s.is_finite()) {
         return f64::INFINITY;
@@ -139,8 +169,8 @@ pub fn factor_error<T: RealScalar>(b: &CsMat<T>, cols: &CompressedPattern, value
     ratio(sums.into_iter().fold(0.0, f64::max), norm_inf(b))
 }
 
-fn all_finite<T: RealScalar>(x: &[T], r: &[f64]) -> bool {
-    x.iter().all(|x| x.is_finite()) && r.iter().all(|r| r.is_finite())
+fn all_finite<T: Scalar>(x: &[T], r: &[T::Wide]) -> bool {
+    x.iter().all(|x| x.is_number()) && r.iter().all(|r| r.is_number())
 }
 
 /// Nothing by nothing is nothing; an infinite scale or one that is not a number excuses no error.
@@ -162,13 +192,13 @@ fn ratio(error: f64, scale: f64) -> f64 {
 /// If it does not, with the error, the bound and the row of the largest residual; or if a length
 /// does not match.
 #[track_caller]
-pub fn assert_backward_error<T: RealScalar>(a: &CsMat<T>, x: &[T], b: &[T]) {
+pub fn assert_backward_error<T: Scalar>(a: &CsMat<T>, x: &[T], b: &[T]) {
     let (error, bound) = (normwise_backward_error(a, x, b), error_bound::<T>(a.rows()));
     if error > bound {
         let r = residual(a, x, b);
-        let key = |v: &f64| {
-            if v.is_finite() {
-                v.abs()
+        let key = |v: &T::Wide| {
+            if v.is_number() {
+                v.magnitude()
             } else {
                 f64::INFINITY
             }
@@ -179,7 +209,7 @@ pub fn assert_backward_error<T: RealScalar>(a: &CsMat<T>, x: &[T], b: &[T]) {
              the largest residual, {:e}, is in row {}",
             a.rows(),
             T::NAME,
-            worst.map_or(f64::NAN, |i| r[i]),
+            worst.map_or(f64::NAN, |i| r[i].magnitude()),
             worst.unwrap_or(0),
         );
     }
@@ -191,7 +221,7 @@ pub fn assert_backward_error<T: RealScalar>(a: &CsMat<T>, x: &[T], b: &[T]) {
 ///
 /// If it is not, with the error and the bound; or if the lengths do not match.
 #[track_caller]
-pub fn assert_factor_error<T: RealScalar>(b: &CsMat<T>, cols: &CompressedPattern, values: &[T]) {
+pub fn assert_factor_error<T: Scalar>(b: &CsMat<T>, cols: &CompressedPattern, values: &[T]) {
     let (error, bound) = (factor_error(b, cols, values), error_bound::<T>(b.rows()));
     assert!(
         error <= bound,
@@ -203,14 +233,14 @@ pub fn assert_factor_error<T: RealScalar>(b: &CsMat<T>, cols: &CompressedPattern
 
 /// A right-hand side whose solution is known up to rounding: x with entries 1, 2, 3, 1, 2, 3, … and
 /// b = A·x. Returns (b, x).
-pub fn known_solution<T: RealScalar>(a: &CsMat<T>) -> (Vec<T>, Vec<T>) {
+pub fn known_solution<T: Scalar>(a: &CsMat<T>) -> (Vec<T>, Vec<T>) {
     let x: Vec<T> = (0..a.cols())
-        .map(|j| T::from_f64((j % 3 + 1) as f64))
+        .map(|j| T::narrow(T::Wide::from_real((j % 3 + 1) as f64)))
         .collect();
     let zero = vec![T::zero(); a.rows()];
     let b = residual(a, &x, &zero)
         .into_iter()
-        .map(|r| T::from_f64(-r))
+        .map(|r| T::narrow(-r))
         .collect();
     (b, x)
 }
@@ -218,13 +248,14 @@ pub fn known_solution<T: RealScalar>(a: &CsMat<T>) -> (Vec<T>, Vec<T>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::convert::{pattern_of, to_scalar};
+    use crate::convert::{of_both_parts, pattern_of, to_scalar};
     use crate::generators::applications::{convection_diffusion_2d, laplacian_2d};
     use luge_reference::Dense;
     use luge_reference::numeric::{lu_dense, lu_right_looking};
     use luge_reference::solve::{self, dense_solve};
     use luge_reference::symbolic::fill1;
     use luge_sparse::PivotPolicy;
+    use num_complex::Complex;
     use sprs::TriMat;
 
     fn solved() -> (CsMat<f64>, Vec<f64>, Vec<f64>) {
@@ -265,6 +296,28 @@ mod tests {
         let a: CsMat<f64> = a.to_csr();
         let r = residual(&a, &vec![1.0; n], &vec![0.0; n]);
         assert_eq!(r[0], -1000.0);
+    }
+
+    #[test]
+    fn complex_errors_are_those_of_the_real_system_of_both_parts() {
+        let (a, x, b) = solved();
+        let complex = |v: f64, turn: f64| Complex::new(v * turn.cos(), v * turn.sin());
+        let mut at = 0.0;
+        let a = a.map(|&v| {
+            at += 1.0;
+            complex(v, at)
+        });
+        let x: Vec<_> = x.iter().map(|&v| complex(v, v)).collect();
+        let b: Vec<_> = b.iter().map(|&v| complex(v, 3.0 * v)).collect();
+        let parts = |v: &[Complex<f64>]| -> Vec<f64> {
+            let im = v.iter().map(|v| v.im);
+            v.iter().map(|v| v.re).chain(im).collect()
+        };
+        let expected = residual(&of_both_parts(&a), &parts(&x), &parts(&b));
+        let found = parts(&residual(&a, &x, &b));
+        for (found, expected) in found.iter().zip(expected) {
+            assert!((found - expected).abs() <= 1e-30 + 1e-15 * expected.abs());
+        }
     }
 
     #[test]

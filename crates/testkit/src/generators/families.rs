@@ -3,18 +3,19 @@
 //! A [`Family`] makes a matrix of about the order that is asked for. Families of circuits at their operating point
 //! need a solver for that, which the caller brings.
 
+use num_complex::Complex;
 use sprs::CsMat;
 
-use super::mna::{NoOperatingPoint, multiplier, supply_grid};
-use super::{adversaries, applications, mixed};
+use super::mna::{Netlist, NoOperatingPoint, OperatingPoint, multiplier, supply_grid};
+use super::{adversaries, applications, frequency, mixed};
 use crate::corpus::Kind;
 
 /// Solves linear systems of one pattern, one after another; `None` if it cannot.
 pub type Solve<'a> = dyn FnMut(&CsMat<f64>, &[f64]) -> Option<Vec<f64>> + 'a;
 
-/// Matrices of one make, of any size.
+/// Matrices of one make, of any size, with values of the type `V`.
 #[derive(Debug, Clone, Copy)]
-pub struct Family {
+pub struct Family<V: 'static = f64> {
     /// Its name.
     pub name: &'static str,
     /// What it models, in a line.
@@ -23,16 +24,20 @@ pub struct Family {
     pub kind: Kind,
     /// Whether it is made to break a solver.
     pub is_adversarial: bool,
-    make: Make,
+    make: Make<V>,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Make {
-    Plain(fn(usize, u64) -> CsMat<f64>),
-    AtRest(fn(usize, u64) -> super::mna::Netlist),
+enum Make<V: 'static> {
+    Plain(fn(usize, u64) -> CsMat<V>),
+    /// A circuit, and its matrix at its operating point.
+    AtRest(
+        fn(usize, u64) -> Netlist,
+        fn(&Netlist, OperatingPoint) -> CsMat<V>,
+    ),
 }
 
-impl Family {
+impl<V> Family<V> {
     /// A matrix of about order `n`, and of the least order that the family has where that is more.
     ///
     /// # Errors
@@ -43,16 +48,29 @@ impl Family {
         n: usize,
         seed: u64,
         solve: &mut Solve<'_>,
-    ) -> Result<CsMat<f64>, NoOperatingPoint> {
+    ) -> Result<CsMat<V>, NoOperatingPoint> {
         match self.make {
             Make::Plain(make) => Ok(make(n, seed)),
-            Make::AtRest(make) => Ok(make(n, seed).operating_point(solve)?.jacobian),
+            Make::AtRest(make, matrix) => {
+                let netlist = make(n, seed);
+                let rest = netlist.operating_point(solve)?;
+                Ok(matrix(&netlist, rest))
+            }
         }
     }
+}
 
-    /// The family of that name.
+impl Family {
+    /// The family of real matrices of that name.
     pub fn find(name: &str) -> Option<&'static Self> {
         FAMILIES.iter().find(|family| family.name == name)
+    }
+}
+
+impl Family<Complex<f64>> {
+    /// The family of complex matrices of that name.
+    pub fn find_complex(name: &str) -> Option<&'static Self> {
+        COMPLEX_FAMILIES.iter().find(|family| family.name == name)
     }
 }
 
@@ -61,12 +79,12 @@ fn side(n: usize, per: f64, power: f64, least: usize) -> usize {
     ((n as f64 / per).powf(1.0 / power).round() as usize).max(least)
 }
 
-const fn application(
+const fn application<V>(
     name: &'static str,
     kind: Kind,
     about: &'static str,
-    make: fn(usize, u64) -> CsMat<f64>,
-) -> Family {
+    make: fn(usize, u64) -> CsMat<V>,
+) -> Family<V> {
     Family {
         name,
         about,
@@ -87,24 +105,73 @@ const fn adversary(
     }
 }
 
-/// All of them: applications first, then what is made to break a solver.
+fn a_multiplier(n: usize, seed: u64) -> Netlist {
+    multiplier(side(n, 107.0, 2.0, 1), seed).0
+}
+
+fn a_supply_grid(n: usize, seed: u64) -> Netlist {
+    let width = side(n, 3.33, 2.0, 2);
+    supply_grid(3, width, width, seed)
+}
+
+/// The frequency of the circuits among [`COMPLEX_FAMILIES`], in hertz.
+const FREQUENCY: f64 = 1e9;
+
+/// Those of complex matrices.
+pub const COMPLEX_FAMILIES: &[Family<Complex<f64>>] = &[
+    Family {
+        name: "ac-multiplier",
+        about: "the multiplier's small signals at 1 GHz, G + iωC",
+        kind: Kind::Circuit,
+        is_adversarial: false,
+        make: Make::AtRest(a_multiplier, |netlist, rest| {
+            netlist.at_frequency(&rest, FREQUENCY)
+        }),
+    },
+    Family {
+        name: "ac-supply-grid",
+        about: "the supply grid's small signals at 1 GHz, with the inductors of the package",
+        kind: Kind::Circuit,
+        is_adversarial: false,
+        make: Make::AtRest(a_supply_grid, |netlist, rest| {
+            netlist.at_frequency(&rest, FREQUENCY)
+        }),
+    },
+    application(
+        "helmholtz-2d",
+        Kind::Fem,
+        "waves in a square with absorbing walls, ten points a wavelength; complex symmetric, indefinite",
+        |n, _| {
+            let side = side(n, 1.0, 2.0, 1);
+            frequency::helmholtz([side, side, 1], 10.0)
+        },
+    ),
+    application(
+        "helmholtz-3d",
+        Kind::Fem,
+        "waves in a cube with absorbing walls, ten points a wavelength; complex symmetric, indefinite",
+        |n, _| {
+            let side = side(n, 1.0, 3.0, 1);
+            frequency::helmholtz([side; 3], 10.0)
+        },
+    ),
+];
+
+/// Those of real matrices: applications first, then what is made to break a solver.
 pub const FAMILIES: &[Family] = &[
     Family {
         name: "multiplier",
         about: "CMOS array multiplier, modified nodal analysis at the operating point; a dense supply row",
         kind: Kind::Circuit,
         is_adversarial: false,
-        make: Make::AtRest(|n, seed| multiplier(side(n, 107.0, 2.0, 1), seed).0),
+        make: Make::AtRest(a_multiplier, |_, rest| rest.jacobian),
     },
     Family {
         name: "supply-grid",
         about: "on-chip power grid with package and MOS loads, at the operating point",
         kind: Kind::Circuit,
         is_adversarial: false,
-        make: Make::AtRest(|n, seed| {
-            let width = side(n, 3.33, 2.0, 2);
-            supply_grid(3, width, width, seed)
-        }),
+        make: Make::AtRest(a_supply_grid, |_, rest| rest.jacobian),
     },
     application(
         "circuit",
@@ -237,7 +304,7 @@ pub const FAMILIES: &[Family] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::convert::pattern_of;
+    use crate::convert::{of_both_parts, pattern_of};
     use luge_reference::Dense;
     use luge_reference::matching::structural_rank;
     use luge_reference::numeric::lu_dense;
@@ -281,7 +348,34 @@ mod tests {
     }
 
     #[test]
+    fn every_complex_family_makes_regular_matrices_of_about_the_size() {
+        for family in COMPLEX_FAMILIES {
+            for n in [1, 300] {
+                let a = family
+                    .make(n, 3, &mut dense_solver)
+                    .unwrap_or_else(|e| panic!("{}: {e}", family.name));
+                let both = of_both_parts(&a);
+                assert!(both.data().iter().all(|v| v.is_finite()), "{}", family.name);
+                let solution = dense_solver(&both, &vec![1.0; both.rows()]).unwrap();
+                assert!(solution.iter().all(|v| v.is_finite()), "{}", family.name);
+                if n > 1 {
+                    let range = n * 3 / 5..=n * 8 / 5;
+                    assert!(range.contains(&a.rows()), "{}: {}", family.name, a.rows());
+                }
+                // The parts of circuits that have no frequency are those at rest.
+                let has_imaginary = a.data().iter().any(|v| v.im != 0.0);
+                assert!(has_imaginary || n == 1, "{}", family.name);
+            }
+        }
+    }
+
+    #[test]
     fn families_are_found_by_their_names_which_differ() {
+        for family in COMPLEX_FAMILIES {
+            let found = Family::find_complex(family.name).expect("it is listed");
+            assert_eq!(found.about, family.about);
+            assert!(Family::find(family.name).is_none());
+        }
         for family in FAMILIES {
             let found = Family::find(family.name).expect("it is listed");
             assert_eq!(found.about, family.about);

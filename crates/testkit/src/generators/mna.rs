@@ -12,8 +12,9 @@
 
 use std::fmt;
 
+use num_complex::Complex;
 use rand::Rng;
-use sprs::CsMat;
+use sprs::{CsMat, TriMat};
 
 use super::{log_uniform, rng, triplets};
 
@@ -29,6 +30,12 @@ const THRESHOLD: f64 = 0.35;
 const SLOPE: f64 = 1.3;
 /// Voltage of the supply.
 const SUPPLY: f64 = 1.2;
+/// Capacitance of a node to ground, in farads.
+const WIRE: f64 = 1e-15;
+/// Capacitance of a gate to drain or source, for each ampere of the current scale of its transistor.
+const GATE_PER_AMPERE: f64 = 1e-10;
+/// Inductance of a branch between two nodes, in henries.
+const INDUCTANCE: f64 = 1e-10;
 /// Largest change of a voltage in a step of Newton's method.
 const LARGEST_STEP: f64 = 0.4;
 /// Steps after which a circuit counts as one without an operating point.
@@ -219,6 +226,43 @@ impl Netlist {
             }
         }
         (a.to_csr(), residual)
+    }
+
+    /// G + iωC at this state: the matrix of small signals at a frequency in hertz, with the Jacobian for G. C has the gates'
+    /// capacitances to drain and source, which follow the size of the transistor, and that of each wire to ground; branches between
+    /// two nodes are inductors.
+    pub fn at_frequency(&self, rest: &OperatingPoint, hertz: f64) -> CsMat<Complex<f64>> {
+        let omega = 2.0 * std::f64::consts::PI * hertz;
+        let nodes = self.guess.len();
+        let mut a = TriMat::new((self.n(), self.n()));
+        for (&g, (i, j)) in &rest.jacobian {
+            a.add_triplet(i, j, Complex::from(g));
+        }
+        let mut capacitor = |one: Terminal, other: Terminal, farad: f64| {
+            let admittance = Complex::new(0.0, omega * farad);
+            for (from, to) in [(one, other), (other, one)] {
+                let Some(row) = from else { continue };
+                a.add_triplet(row, row, admittance);
+                if let Some(column) = to {
+                    a.add_triplet(row, column, -admittance);
+                }
+            }
+        };
+        for node in 0..nodes {
+            capacitor(Some(node), None, WIRE);
+        }
+        for t in &self.transistors {
+            for end in [t.drain, t.source] {
+                capacitor(t.gate, end, GATE_PER_AMPERE * t.scale);
+            }
+        }
+        for (number, &(from, to, _)) in self.branches.iter().enumerate() {
+            if from.is_some() && to.is_some() {
+                let branch = nodes + number;
+                a.add_triplet(branch, branch, Complex::new(0.0, -omega * INDUCTANCE));
+            }
+        }
+        a.to_csr()
     }
 
     /// The state at rest. `solve` solves linear systems, all of one pattern; `None` if it cannot.
@@ -483,6 +527,39 @@ mod tests {
         }
         let lu = lu_dense(&dense, PivotPolicy::PARTIAL).ok()?;
         Some(dense_solve(&lu, &b))
+    }
+
+    #[test]
+    fn at_a_frequency_charge_is_kept_and_inductors_take_voltage() {
+        let netlist = supply_grid(2, 4, 4, 1);
+        let rest = netlist.operating_point(solve).unwrap();
+        let omega = 2.0 * std::f64::consts::PI * 1e9;
+        let a = netlist.at_frequency(&rest, 1e9);
+        let nodes = netlist.guess.len();
+        for (value, (i, j)) in &a {
+            assert_eq!(value.re, rest.jacobian.get(i, j).copied().unwrap_or(0.0));
+        }
+        let mut leaving = vec![0.0; a.cols()];
+        let mut most: f64 = 0.0;
+        for (value, (i, j)) in &a {
+            if i < nodes {
+                leaving[j] += value.im;
+                most = most.max(value.im.abs());
+            }
+        }
+        // What goes into a gate comes out of drain and source; what goes into a wire goes to ground.
+        assert!(most > 1.01 * omega * WIRE, "gates have capacitances");
+        for &current in &leaving[..nodes] {
+            assert!((current / (omega * WIRE) - 1.0).abs() < 1e-9);
+        }
+        // The first branch is the source, the others are those to the corners.
+        assert_eq!(a.get(nodes, nodes), None);
+        for branch in nodes + 1..netlist.n() {
+            let expected = Complex::new(0.0, -omega * INDUCTANCE);
+            assert_eq!(a.get(branch, branch), Some(&expected));
+        }
+        let still = netlist.at_frequency(&rest, 0.0);
+        assert!(still.data().iter().all(|v| v.im == 0.0));
     }
 
     #[test]

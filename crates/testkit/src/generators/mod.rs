@@ -1,12 +1,13 @@
 //! Matrices by the seed: the same arguments always give the same matrix, in CSR with sorted rows.
 //!
 //! [`applications`] and [`mixed`] model what solvers are used for, [`mna`] circuits at their operating point, [`adversaries`] are
-//! made to break one, [`hostile`] to make one lie. [`gallery`] lists a small nonsingular one of each kind for tests that loop over all, and
+//! made to break one, [`hostile`] to make one lie, [`frequency`] has complex ones. [`gallery`] lists a small nonsingular one of each kind for tests that loop over all, and
 //! [`families`] has them by name and size.
 
 pub mod adversaries;
 pub mod applications;
 pub mod families;
+pub mod frequency;
 pub mod hostile;
 pub mod mixed;
 pub mod mna;

@@ -1,0 +1,102 @@
+//! Problems in the frequency domain, whose matrices are complex.
+//!
+//! [`helmholtz`] is waves in a box with absorbing walls. Circuits at a frequency are
+//! [`Netlist::at_frequency`](super::mna::Netlist::at_frequency).
+
+use num_complex::Complex;
+use sprs::{CsMat, TriMat};
+
+/// Points of an absorbing layer, at most.
+const LAYER: usize = 10;
+
+/// How much a layer stretches coordinates into the imaginary direction at its end.
+const STRETCH: f64 = 6.0;
+
+/// −Δu − k²·u on a grid of so many points in each direction, which are at least one, with so many of them a wavelength, by
+/// central differences. Near the walls coordinates are stretched into the complex plane (a perfectly matched layer: Berenger
+/// 1994, in the form of Chew and Weedon 1994), so that waves leave the box.
+///
+/// Rows are multiplied by the stretches of all directions, which makes the matrix complex symmetric; it is not Hermitian, and
+/// the real part of it is indefinite.
+///
+/// # Panics
+///
+/// If a direction has no point.
+#[track_caller]
+pub fn helmholtz(points: [usize; 3], points_per_wavelength: f64) -> CsMat<Complex<f64>> {
+    assert!(points.iter().all(|&n| n > 0), "a grid has points");
+    let [nx, ny, nz] = points;
+    let n = nx * ny * nz;
+    let kh = 2.0 * std::f64::consts::PI / points_per_wavelength;
+    let index = |at: [usize; 3]| (at[2] * ny + at[1]) * nx + at[0];
+    // On points, and half a step before each and behind the last.
+    let on = points.map(|n| (0..n).map(|j| stretch(j as f64, n)).collect::<Vec<_>>());
+    let between = points.map(|n| {
+        let before = (0..=n).map(|j| stretch(j as f64 - 0.5, n));
+        before.collect::<Vec<_>>()
+    });
+    let mut a = TriMat::with_capacity((n, n), 7 * n);
+    for here in 0..n {
+        let at = [here % nx, here / nx % ny, here / (nx * ny)];
+        let all: Complex<f64> = (0..3).map(|d| on[d][at[d]]).product();
+        let mut diagonal = -all * (kh * kh);
+        for d in 0..3 {
+            // A direction of one point is none.
+            if points[d] == 1 {
+                continue;
+            }
+            let others = all / on[d][at[d]];
+            for (side, is_inside) in [(at[d], at[d] > 0), (at[d] + 1, at[d] + 1 < points[d])] {
+                let weight = others / between[d][side];
+                diagonal += weight;
+                if is_inside {
+                    let mut other = at;
+                    other[d] = if side == at[d] { at[d] - 1 } else { at[d] + 1 };
+                    a.add_triplet(here, index(other), -weight);
+                }
+            }
+        }
+        a.add_triplet(here, here, diagonal);
+    }
+    a.to_csr()
+}
+
+/// By what a coordinate is stretched at a place among `n` points.
+fn stretch(at: f64, n: usize) -> Complex<f64> {
+    let width = LAYER.min(n / 4) as f64;
+    let to_wall = (at + 1.0).min(n as f64 - at);
+    let depth = if width > 0.0 {
+        (1.0 - to_wall / (width + 1.0)).max(0.0)
+    } else {
+        0.0
+    };
+    Complex::new(1.0, STRETCH * depth * depth)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waves_are_damped_in_the_layer_alone() {
+        let a = helmholtz([30, 20, 1], 8.0);
+        let (n, middle) = (600, 10 * 30 + 15);
+        assert_eq!((a.rows(), a.nnz()), (n, n + 2 * (29 * 20 + 30 * 19)));
+        let kh = 2.0 * std::f64::consts::PI / 8.0;
+        assert_eq!(
+            a.get(middle, middle),
+            Some(&Complex::new(4.0 - kh * kh, 0.0))
+        );
+        assert_eq!(a.get(middle, middle + 1), Some(&Complex::new(-1.0, 0.0)));
+        for (value, (i, j)) in &a {
+            assert!((value - a.get(j, i).unwrap()).norm() < 1e-15, "{i} {j}");
+        }
+        // At a corner both directions are stretched.
+        assert!(a.get(0, 0).unwrap().im.abs() > 1.0);
+        let flat = helmholtz([3, 1, 1], 8.0);
+        assert!(
+            flat.data().iter().all(|v| v.im == 0.0),
+            "no room for a layer"
+        );
+    }
+}

@@ -2,9 +2,11 @@
 //!
 //! Every entry of every result is one chain of `fnma` in ascending order of the inner index, started
 //! from the entry itself. Splitting the inner dimension over several calls, the outer ones over
-//! tiles or threads, or changing any block size therefore changes no bit.
+//! tiles or threads, or changing any block size therefore changes no bit. The imaginary part of a complex product has two
+//! terms, which are subtracted one after the other: so that it is the same chain in each kernel that eliminates,
+//! the entry of L comes first in `fnma`.
 
-use luge_sparse::RealScalar;
+use luge_sparse::Scalar;
 
 use super::simd::Simd;
 
@@ -13,14 +15,21 @@ pub(crate) const NR: usize = 8;
 /// Vectors of a register tile.
 const MV: usize = 3;
 
-/// One register tile: C(MV·W × N) −= A·Bᵀ; the last vector's lanes are those of `mask`.
+/// One register tile: C(MV·W × N) −= A·Bᵀ; the last vector's lanes are those of `mask`. `LAST`: A is the second factor.
 ///
 /// # Safety
 ///
 /// As [`gemm`], for the rows of the tile.
 #[inline(always)]
 #[expect(clippy::too_many_arguments)]
-unsafe fn tile<F: RealScalar, S: Simd<F>, const MV: usize, const N: usize, const NT: bool>(
+unsafe fn tile<
+    F: Scalar,
+    S: Simd<F>,
+    const MV: usize,
+    const N: usize,
+    const NT: bool,
+    const LAST: bool,
+>(
     depth: usize,
     mut a: *const F,
     lda: usize,
@@ -55,7 +64,11 @@ unsafe fn tile<F: RealScalar, S: Simd<F>, const MV: usize, const N: usize, const
             for (j, column) in acc.iter_mut().enumerate() {
                 let bv = S::splat(*b.add(if NT { j } else { j * ldb }));
                 for (v, &x) in column.iter_mut().zip(&av) {
-                    *v = S::fnma(x, bv, *v);
+                    *v = if LAST {
+                        S::fnma(bv, x, *v)
+                    } else {
+                        S::fnma(x, bv, *v)
+                    };
                 }
             }
             a = a.wrapping_add(lda);
@@ -81,7 +94,13 @@ unsafe fn tile<F: RealScalar, S: Simd<F>, const MV: usize, const N: usize, const
 /// As [`gemm`].
 #[inline(always)]
 #[expect(clippy::too_many_arguments)]
-pub(crate) unsafe fn strip<F: RealScalar, S: Simd<F>, const N: usize, const NT: bool>(
+pub(crate) unsafe fn strip<
+    F: Scalar,
+    S: Simd<F>,
+    const N: usize,
+    const NT: bool,
+    const LAST: bool,
+>(
     rows: usize,
     depth: usize,
     a: *const F,
@@ -96,7 +115,7 @@ pub(crate) unsafe fn strip<F: RealScalar, S: Simd<F>, const N: usize, const NT: 
         let full = S::mask(S::W);
         let mut i = 0;
         while i + MV * S::W <= rows {
-            tile::<F, S, MV, N, NT>(depth, a.add(i), lda, b, ldb, c.add(i), ldc, full);
+            tile::<F, S, MV, N, NT, LAST>(depth, a.add(i), lda, b, ldb, c.add(i), ldc, full);
             i += MV * S::W;
         }
         let left = rows - i;
@@ -106,13 +125,13 @@ pub(crate) unsafe fn strip<F: RealScalar, S: Simd<F>, const N: usize, const NT: 
         let (a, c) = (a.add(i), c.add(i));
         if left > 2 * S::W {
             let mask = S::mask(left - 2 * S::W);
-            tile::<F, S, 3, N, NT>(depth, a, lda, b, ldb, c, ldc, mask);
+            tile::<F, S, 3, N, NT, LAST>(depth, a, lda, b, ldb, c, ldc, mask);
         } else if left > S::W {
             let mask = S::mask(left - S::W);
-            tile::<F, S, 2, N, NT>(depth, a, lda, b, ldb, c, ldc, mask);
+            tile::<F, S, 2, N, NT, LAST>(depth, a, lda, b, ldb, c, ldc, mask);
         } else {
             let mask = S::mask(left);
-            tile::<F, S, 1, N, NT>(depth, a, lda, b, ldb, c, ldc, mask);
+            tile::<F, S, 1, N, NT, LAST>(depth, a, lda, b, ldb, c, ldc, mask);
         }
     }
 }
@@ -140,13 +159,13 @@ pub struct Gemm<F> {
     pub ldc: usize,
 }
 
-/// C −= A·Bᵀ with B columns × depth (`NT`), or C −= A·B with B depth × columns.
+/// C −= A·Bᵀ with B columns × depth (`NT`), or C −= A·B with B depth × columns. `LAST`: A is the second factor of products.
 ///
 /// # Safety
 ///
 /// The matrices are valid for their sizes, and C overlaps neither A nor B.
 #[inline(always)]
-pub(crate) unsafe fn gemm<F: RealScalar, S: Simd<F>, const NT: bool>(g: &Gemm<F>) {
+pub(crate) unsafe fn gemm<F: Scalar, S: Simd<F>, const NT: bool, const LAST: bool>(g: &Gemm<F>) {
     if g.depth == 0 || g.rows == 0 {
         return;
     }
@@ -166,8 +185,8 @@ pub(crate) unsafe fn gemm<F: RealScalar, S: Simd<F>, const NT: bool>(g: &Gemm<F>
                 macro_rules! strips {
                     ($($n:literal)*) => {
                         match g.columns - j {
-                            $($n => strip::<F, S, $n, NT>(rows, g.depth, a, g.lda, b, g.ldb, c, g.ldc),)*
-                            _ => strip::<F, S, NR, NT>(rows, g.depth, a, g.lda, b, g.ldb, c, g.ldc),
+                            $($n => strip::<F, S, $n, NT, LAST>(rows, g.depth, a, g.lda, b, g.ldb, c, g.ldc),)*
+                            _ => strip::<F, S, NR, NT, LAST>(rows, g.depth, a, g.lda, b, g.ldb, c, g.ldc),
                         }
                     };
                 }
@@ -188,7 +207,7 @@ const BLOCK_BYTES: usize = 384 * 1024;
 ///
 /// The matrices are valid for their sizes and do not overlap.
 #[inline(always)]
-pub(crate) unsafe fn trsm<F: RealScalar, S: Simd<F>>(
+pub(crate) unsafe fn trsm<F: Scalar, S: Simd<F>>(
     rows: usize,
     p: usize,
     l: *const F,
@@ -201,7 +220,7 @@ pub(crate) unsafe fn trsm<F: RealScalar, S: Simd<F>>(
         // SAFETY: the caller's contract.
         unsafe {
             if j > 0 {
-                gemm::<F, S, true>(&Gemm {
+                gemm::<F, S, true, true>(&Gemm {
                     rows,
                     columns: NR.min(p - j),
                     depth: j,
@@ -235,7 +254,7 @@ pub(crate) unsafe fn trsm<F: RealScalar, S: Simd<F>>(
 ///
 /// As [`trsm`].
 #[inline(always)]
-unsafe fn triangle<F: RealScalar, S: Simd<F>, const N: usize>(
+unsafe fn triangle<F: Scalar, S: Simd<F>, const N: usize>(
     rows: usize,
     l: *const F,
     ldl: usize,
@@ -253,7 +272,7 @@ unsafe fn triangle<F: RealScalar, S: Simd<F>, const N: usize>(
             }
             for q in 0..N - 1 {
                 for j in q + 1..N {
-                    v[j] = S::fnma(v[q], S::splat(*l.add(j + q * ldl)), v[j]);
+                    v[j] = S::fnma(S::splat(*l.add(j + q * ldl)), v[q], v[j]);
                 }
             }
             for (j, &v) in v.iter().enumerate().skip(1) {
@@ -270,7 +289,7 @@ unsafe fn triangle<F: RealScalar, S: Simd<F>, const N: usize>(
 ///
 /// `p` is valid for `n` values.
 #[inline(always)]
-pub(crate) unsafe fn max_abs<F: RealScalar, S: Simd<F>>(n: usize, p: *const F) -> F {
+pub(crate) unsafe fn max_abs<F: Scalar, S: Simd<F>>(n: usize, p: *const F) -> F::Real {
     // SAFETY: the caller's contract.
     unsafe {
         let mut v = S::splat(F::zero());
@@ -293,7 +312,7 @@ pub(crate) unsafe fn max_abs<F: RealScalar, S: Simd<F>>(n: usize, p: *const F) -
 ///
 /// `p` is valid for `n` values.
 #[inline(always)]
-pub(crate) unsafe fn scale<F: RealScalar, S: Simd<F>>(n: usize, p: *mut F, factor: F) {
+pub(crate) unsafe fn scale<F: Scalar, S: Simd<F>>(n: usize, p: *mut F, factor: F) {
     // SAFETY: the caller's contract.
     unsafe {
         let f = S::splat(factor);
@@ -315,7 +334,7 @@ pub(crate) unsafe fn scale<F: RealScalar, S: Simd<F>>(n: usize, p: *mut F, facto
 ///
 /// The columns and `l` are valid for `n` values and do not overlap.
 #[inline(always)]
-pub(crate) unsafe fn rank_one<F: RealScalar, S: Simd<F>, const N: usize>(
+pub(crate) unsafe fn rank_one<F: Scalar, S: Simd<F>, const N: usize>(
     n: usize,
     l: *const F,
     c: *mut F,
@@ -354,7 +373,7 @@ pub(crate) unsafe fn rank_one<F: RealScalar, S: Simd<F>, const N: usize>(
 ///
 /// All arrays are valid for their sizes; y overlaps nothing.
 #[inline(always)]
-pub(crate) unsafe fn gemv<F: RealScalar, S: Simd<F>>(
+pub(crate) unsafe fn gemv<F: Scalar, S: Simd<F>>(
     n: usize,
     k: usize,
     a: *const F,
@@ -384,7 +403,7 @@ pub(crate) unsafe fn gemv<F: RealScalar, S: Simd<F>>(
 ///
 /// As [`gemv`].
 #[inline(always)]
-unsafe fn gemv_columns<F: RealScalar, S: Simd<F>, const N: usize>(
+unsafe fn gemv_columns<F: Scalar, S: Simd<F>, const N: usize>(
     n: usize,
     a: *const F,
     lda: usize,
@@ -423,7 +442,7 @@ unsafe fn gemv_columns<F: RealScalar, S: Simd<F>, const N: usize>(
 ///
 /// All arrays are valid for their sizes; y overlaps nothing.
 #[inline(always)]
-pub(crate) unsafe fn gemv_transposed<F: RealScalar, S: Simd<F>>(
+pub(crate) unsafe fn gemv_transposed<F: Scalar, S: Simd<F>>(
     n: usize,
     k: usize,
     a: *const F,
@@ -453,7 +472,7 @@ pub(crate) unsafe fn gemv_transposed<F: RealScalar, S: Simd<F>>(
 ///
 /// As [`gemv_transposed`].
 #[inline(always)]
-unsafe fn dots<F: RealScalar, S: Simd<F>, const N: usize>(
+unsafe fn dots<F: Scalar, S: Simd<F>, const N: usize>(
     n: usize,
     a: *const F,
     lda: usize,
@@ -515,7 +534,7 @@ pub struct CheckFront<F> {
 ///
 /// The arrays of `f` are valid for the sizes they name and do not overlap.
 #[inline(always)]
-pub(crate) unsafe fn check_front<F: RealScalar, S: Simd<F>>(f: &CheckFront<F>) {
+pub(crate) unsafe fn check_front<F: Scalar, S: Simd<F>>(f: &CheckFront<F>) {
     // SAFETY: the caller's contract.
     unsafe { sum_up_front::<F, S, false>(f) }
 }
@@ -526,21 +545,21 @@ pub(crate) unsafe fn check_front<F: RealScalar, S: Simd<F>>(f: &CheckFront<F>) {
 ///
 /// The arrays of `f` that are used are valid for the sizes they name and do not overlap.
 #[inline(always)]
-pub(crate) unsafe fn weigh_front<F: RealScalar, S: Simd<F>>(f: &CheckFront<F>) {
+pub(crate) unsafe fn weigh_front<F: Scalar, S: Simd<F>>(f: &CheckFront<F>) {
     // SAFETY: the caller's contract.
     unsafe { sum_up_front::<F, S, true>(f) }
 }
 
 /// An entry as it counts in the weighted sums.
 #[inline(always)]
-unsafe fn taken<F: RealScalar, S: Simd<F>, const WEIGH: bool>(v: S::V) -> S::V {
+unsafe fn taken<F: Scalar, S: Simd<F>, const WEIGH: bool>(v: S::V) -> S::V {
     // SAFETY: the processor has the instructions.
     if WEIGH { unsafe { S::abs(v) } } else { v }
 }
 
 /// Both sums of the check, or with `WEIGH` the one of weighted magnitudes.
 #[inline(always)]
-unsafe fn sum_up_front<F: RealScalar, S: Simd<F>, const WEIGH: bool>(f: &CheckFront<F>) {
+unsafe fn sum_up_front<F: Scalar, S: Simd<F>, const WEIGH: bool>(f: &CheckFront<F>) {
     // SAFETY: the caller's contract.
     unsafe {
         let (m, k, p) = (f.m, f.k, f.pivots);

@@ -3,7 +3,7 @@
 //! A front is small, most have fewer than a hundred rows, and there are thousands of them: what counts is the time of a call,
 //! not the peak of a large product. So each kernel is written once over vectors ([`Kernels`] lists them) and compiled for
 //! AVX-512, AVX2 and any other processor; [`FrontalScalar::kernels`] gives the table that is best here. Matrices are
-//! column-major. A crate of its own because its functions, for two types and three instruction sets, take longer to
+//! column-major. A crate of its own because its functions, for four types and three instruction sets, take longer to
 //! compile than all that calls them.
 //!
 //! Results depend on the instruction set, whose vectors add in another order, and on nothing else.
@@ -22,11 +22,21 @@ pub use symmetric::{
 
 use std::sync::OnceLock;
 
-use luge_sparse::{RealScalar, ResolvedPivots, ResolvedSymmetric};
+use luge_sparse::{RealScalar, ResolvedPivots, ResolvedSymmetric, Scalar};
+use num_complex::Complex;
 
 use simd::{Portable, Simd};
 
-/// Of [`Kernels::factorize_block`].
+/// Of [`Kernels::eliminate_columns`].
+type EliminateColumns<F> = unsafe fn(
+    &FrontPanels<F>,
+    usize,
+    usize,
+    &ResolvedPivots<<F as Scalar>::Real>,
+    &mut PivotEvents,
+) -> usize;
+
+/// Of [`SymmetricKernels::factorize_block`].
 type FactorizeBlock<F> = unsafe fn(
     &SymmetricPanel<F>,
     usize,
@@ -42,7 +52,7 @@ type FactorizeBlock<F> = unsafe fn(
 ///
 /// The pointers that a kernel is given must be valid for the sizes beside them, and what it writes must overlap nothing
 /// else. A table is only handed out on a processor that has its instructions.
-pub struct Kernels<F> {
+pub struct Kernels<F: Scalar> {
     /// Name of the instruction set.
     pub name: &'static str,
     /// C −= A·Bᵀ.
@@ -54,12 +64,31 @@ pub struct Kernels<F> {
     pub trsm: unsafe fn(usize, usize, *const F, usize, *mut F, usize),
     /// Eliminates as many of the columns `lo..hi` of a front as have acceptable pivots, and returns their number: the
     /// front, `lo`, `hi`, the policy, what happened. `hi − lo` is at most eight.
-    pub eliminate_columns:
-        unsafe fn(&FrontPanels<F>, usize, usize, &ResolvedPivots<F>, &mut PivotEvents) -> usize,
+    pub eliminate_columns: EliminateColumns<F>,
     /// Adds the column sums of |L|·|U| and of wᵀ·L·U of a front.
     pub check_front: unsafe fn(&CheckFront<F>),
     /// Adds the column sums of wᵀ·|L|·|U| of a front.
     pub weigh_front: unsafe fn(&CheckFront<F>),
+    /// y −= A·x: n, k, A of n rows and k columns, its leading dimension, x, y.
+    pub gemv: unsafe fn(usize, usize, *const F, usize, *const F, *mut F),
+    /// y −= Aᵀ·x, likewise.
+    pub gemv_transposed: unsafe fn(usize, usize, *const F, usize, *const F, *mut F),
+}
+
+impl<F: Scalar> std::fmt::Debug for Kernels<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Kernels({})", self.name)
+    }
+}
+
+/// The kernels of a real type for one instruction set, with those for symmetric fronts.
+///
+/// # Safety
+///
+/// As [`Kernels`].
+pub struct SymmetricKernels<F: RealScalar> {
+    /// What fronts of both kinds use.
+    pub general: &'static Kernels<F>,
     /// C −= A·Bᵀ with B columns × depth, on and below the diagonal of C; entries less than eight rows above it are
     /// changed too. There are at least as many rows as columns.
     pub gemm_lower: unsafe fn(&Gemm<F>),
@@ -76,15 +105,19 @@ pub struct Kernels<F> {
         unsafe fn(&SymmetricPanel<F>, usize, usize, &ResolvedSymmetric<F>) -> Progress<F>,
     /// Adds the column sums of |L|·|D|·|Lᵀ| of a symmetric front, and returns the largest magnitude in L.
     pub check_lower: unsafe fn(&CheckLower<F>) -> F,
-    /// y −= A·x: n, k, A of n rows and k columns, its leading dimension, x, y.
-    pub gemv: unsafe fn(usize, usize, *const F, usize, *const F, *mut F),
-    /// y −= Aᵀ·x, likewise.
-    pub gemv_transposed: unsafe fn(usize, usize, *const F, usize, *const F, *mut F),
 }
 
-impl<F> std::fmt::Debug for Kernels<F> {
+impl<F: RealScalar> std::ops::Deref for SymmetricKernels<F> {
+    type Target = Kernels<F>;
+
+    fn deref(&self) -> &Kernels<F> {
+        self.general
+    }
+}
+
+impl<F: RealScalar> std::fmt::Debug for SymmetricKernels<F> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Kernels({})", self.name)
+        write!(f, "SymmetricKernels({})", self.name)
     }
 }
 
@@ -101,12 +134,12 @@ macro_rules! entry_points {
             $(#[target_feature(enable = $features)])?
             unsafe fn gemm_nt(g: &Gemm<$float>) {
                 // SAFETY: the caller's contract.
-                unsafe { dense::gemm::<$float, $simd, true>(g) }
+                unsafe { dense::gemm::<$float, $simd, true, false>(g) }
             }
             $(#[target_feature(enable = $features)])?
             unsafe fn gemm_nn(g: &Gemm<$float>) {
                 // SAFETY: the caller's contract.
-                unsafe { dense::gemm::<$float, $simd, false>(g) }
+                unsafe { dense::gemm::<$float, $simd, false, false>(g) }
             }
             $(#[target_feature(enable = $features)])?
             unsafe fn trsm(
@@ -125,7 +158,7 @@ macro_rules! entry_points {
                 front: &FrontPanels<$float>,
                 lo: usize,
                 hi: usize,
-                policy: &ResolvedPivots<$float>,
+                policy: &ResolvedPivots<<$float as Scalar>::Real>,
                 events: &mut PivotEvents,
             ) -> usize {
                 // SAFETY: the caller's contract.
@@ -141,6 +174,53 @@ macro_rules! entry_points {
                 // SAFETY: the caller's contract.
                 unsafe { dense::weigh_front::<$float, $simd>(f) }
             }
+            $(#[target_feature(enable = $features)])?
+            unsafe fn gemv(
+                n: usize,
+                k: usize,
+                a: *const $float,
+                lda: usize,
+                x: *const $float,
+                y: *mut $float,
+            ) {
+                // SAFETY: the caller's contract.
+                unsafe { dense::gemv::<$float, $simd>(n, k, a, lda, x, y) }
+            }
+            $(#[target_feature(enable = $features)])?
+            unsafe fn gemv_transposed(
+                n: usize,
+                k: usize,
+                a: *const $float,
+                lda: usize,
+                x: *const $float,
+                y: *mut $float,
+            ) {
+                // SAFETY: the caller's contract.
+                unsafe { dense::gemv_transposed::<$float, $simd>(n, k, a, lda, x, y) }
+            }
+
+            pub(super) static KERNELS: Kernels<$float> = Kernels {
+                name: $name,
+                gemm_nt,
+                gemm_nn,
+                trsm,
+                eliminate_columns,
+                check_front,
+                weigh_front,
+                gemv,
+                gemv_transposed,
+            };
+        }
+    };
+}
+
+/// The same for symmetric fronts, beside the others in a module of their own.
+macro_rules! symmetric_entry_points {
+    ($module:ident, $general:ident, $float:ty, $simd:ty $(, $features:literal)?) => {
+        mod $module {
+            use super::*;
+
+            // SAFETY of the functions: as above.
             $(#[target_feature(enable = $features)])?
             unsafe fn gemm_lower(g: &Gemm<$float>) {
                 // SAFETY: the caller's contract.
@@ -192,46 +272,14 @@ macro_rules! entry_points {
                 // SAFETY: the caller's contract.
                 unsafe { symmetric::check_lower::<$float, $simd>(f) }
             }
-            $(#[target_feature(enable = $features)])?
-            unsafe fn gemv(
-                n: usize,
-                k: usize,
-                a: *const $float,
-                lda: usize,
-                x: *const $float,
-                y: *mut $float,
-            ) {
-                // SAFETY: the caller's contract.
-                unsafe { dense::gemv::<$float, $simd>(n, k, a, lda, x, y) }
-            }
-            $(#[target_feature(enable = $features)])?
-            unsafe fn gemv_transposed(
-                n: usize,
-                k: usize,
-                a: *const $float,
-                lda: usize,
-                x: *const $float,
-                y: *mut $float,
-            ) {
-                // SAFETY: the caller's contract.
-                unsafe { dense::gemv_transposed::<$float, $simd>(n, k, a, lda, x, y) }
-            }
 
-            pub(super) static KERNELS: Kernels<$float> = Kernels {
-                name: $name,
-                gemm_nt,
-                gemm_nn,
-                trsm,
-                eliminate_columns,
-                check_front,
-                weigh_front,
+            pub(super) static KERNELS: SymmetricKernels<$float> = SymmetricKernels {
+                general: &$general::KERNELS,
                 gemm_lower,
                 times_diagonal,
                 factorize_block,
                 eliminate_symmetric,
                 check_lower,
-                gemv,
-                gemv_transposed,
             };
         }
     };
@@ -239,29 +287,34 @@ macro_rules! entry_points {
 
 entry_points!(portable_f64, f64, Portable<2>, "portable");
 entry_points!(portable_f32, f32, Portable<4>, "portable");
+entry_points!(portable_c64, Complex<f64>, Portable<1>, "portable");
+entry_points!(portable_c32, Complex<f32>, Portable<2>, "portable");
+symmetric_entry_points!(symmetric_portable_f64, portable_f64, f64, Portable<2>);
+symmetric_entry_points!(symmetric_portable_f32, portable_f32, f32, Portable<4>);
+
 #[cfg(target_arch = "x86_64")]
-entry_points!(avx2_f64, f64, simd::Avx2, "avx2", "avx2,fma");
+macro_rules! x86_entry_points {
+    ($simd:ty, $name:literal, $features:literal, $($module:ident: $float:ty),*; $($symmetric:ident: $general:ident, $real:ty),*) => {
+        $(entry_points!($module, $float, $simd, $name, $features);)*
+        $(symmetric_entry_points!($symmetric, $general, $real, $simd, $features);)*
+    };
+}
+
 #[cfg(target_arch = "x86_64")]
-entry_points!(avx2_f32, f32, simd::Avx2, "avx2", "avx2,fma");
-#[cfg(target_arch = "x86_64")]
-entry_points!(
-    avx512_f64,
-    f64,
-    simd::Avx512,
-    "avx512",
-    "avx512f,avx512dq,avx512vl,avx512bw,avx2,fma"
+x86_entry_points!(
+    simd::Avx2, "avx2", "avx2,fma",
+    avx2_f64: f64, avx2_f32: f32, avx2_c64: Complex<f64>, avx2_c32: Complex<f32>;
+    symmetric_avx2_f64: avx2_f64, f64, symmetric_avx2_f32: avx2_f32, f32
 );
 #[cfg(target_arch = "x86_64")]
-entry_points!(
-    avx512_f32,
-    f32,
-    simd::Avx512,
-    "avx512",
-    "avx512f,avx512dq,avx512vl,avx512bw,avx2,fma"
+x86_entry_points!(
+    simd::Avx512, "avx512", "avx512f,avx512dq,avx512vl,avx512bw,avx2,fma",
+    avx512_f64: f64, avx512_f32: f32, avx512_c64: Complex<f64>, avx512_c32: Complex<f32>;
+    symmetric_avx512_f64: avx512_f64, f64, symmetric_avx512_f32: avx512_f32, f32
 );
 
-/// Types that have kernels: `f32` and `f64`.
-pub trait FrontalScalar: RealScalar {
+/// Types that have kernels: `f32`, `f64` and the complex numbers of both.
+pub trait FrontalScalar: Scalar {
     /// The kernels for every instruction set of this machine, best first.
     fn all_kernels() -> &'static [&'static Kernels<Self>];
 
@@ -271,32 +324,59 @@ pub trait FrontalScalar: RealScalar {
     }
 }
 
+/// Types that have kernels for symmetric fronts: `f32` and `f64`.
+pub trait SymmetricScalar: FrontalScalar + RealScalar {
+    /// As [`all_kernels`](FrontalScalar::all_kernels), with those for symmetric fronts.
+    fn all_symmetric_kernels() -> &'static [&'static SymmetricKernels<Self>];
+
+    /// The best of them.
+    fn symmetric_kernels() -> &'static SymmetricKernels<Self> {
+        Self::all_symmetric_kernels()[0]
+    }
+}
+
+/// The tables of the instruction sets that this machine has, best first.
+macro_rules! found {
+    ($table:ty, $portable:ident, $avx2:ident, $avx512:ident) => {{
+        static FOUND: OnceLock<Vec<&'static $table>> = OnceLock::new();
+        FOUND.get_or_init(|| {
+            let mut found = Vec::new();
+            #[cfg(target_arch = "x86_64")]
+            {
+                let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+                if avx2
+                    && is_x86_feature_detected!("avx512f")
+                    && is_x86_feature_detected!("avx512dq")
+                    && is_x86_feature_detected!("avx512vl")
+                    && is_x86_feature_detected!("avx512bw")
+                {
+                    found.push(&$avx512::KERNELS);
+                }
+                if avx2 {
+                    found.push(&$avx2::KERNELS);
+                }
+            }
+            found.push(&$portable::KERNELS);
+            found
+        })
+    }};
+}
+
 macro_rules! frontal_scalar {
     ($float:ty, $portable:ident, $avx2:ident, $avx512:ident) => {
         impl FrontalScalar for $float {
             fn all_kernels() -> &'static [&'static Kernels<Self>] {
-                static FOUND: OnceLock<Vec<&'static Kernels<$float>>> = OnceLock::new();
-                FOUND.get_or_init(|| {
-                    let mut found = Vec::new();
-                    #[cfg(target_arch = "x86_64")]
-                    {
-                        let avx2 =
-                            is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
-                        if avx2
-                            && is_x86_feature_detected!("avx512f")
-                            && is_x86_feature_detected!("avx512dq")
-                            && is_x86_feature_detected!("avx512vl")
-                            && is_x86_feature_detected!("avx512bw")
-                        {
-                            found.push(&$avx512::KERNELS);
-                        }
-                        if avx2 {
-                            found.push(&$avx2::KERNELS);
-                        }
-                    }
-                    found.push(&$portable::KERNELS);
-                    found
-                })
+                found!(Kernels<$float>, $portable, $avx2, $avx512)
+            }
+        }
+    };
+}
+
+macro_rules! symmetric_scalar {
+    ($float:ty, $portable:ident, $avx2:ident, $avx512:ident) => {
+        impl SymmetricScalar for $float {
+            fn all_symmetric_kernels() -> &'static [&'static SymmetricKernels<Self>] {
+                found!(SymmetricKernels<$float>, $portable, $avx2, $avx512)
             }
         }
     };
@@ -304,3 +384,17 @@ macro_rules! frontal_scalar {
 
 frontal_scalar!(f64, portable_f64, avx2_f64, avx512_f64);
 frontal_scalar!(f32, portable_f32, avx2_f32, avx512_f32);
+frontal_scalar!(Complex<f64>, portable_c64, avx2_c64, avx512_c64);
+frontal_scalar!(Complex<f32>, portable_c32, avx2_c32, avx512_c32);
+symmetric_scalar!(
+    f64,
+    symmetric_portable_f64,
+    symmetric_avx2_f64,
+    symmetric_avx512_f64
+);
+symmetric_scalar!(
+    f32,
+    symmetric_portable_f32,
+    symmetric_avx2_f32,
+    symmetric_avx512_f32
+);

@@ -1,6 +1,7 @@
 //! Elimination of a few columns of a front, with or without a search for pivots.
 
-use luge_sparse::{RealScalar, ResolvedPivots};
+use luge_sparse::num_traits::{Float, Zero};
+use luge_sparse::{ResolvedPivots, Scalar};
 
 use super::dense::{max_abs, rank_one, scale};
 use super::simd::Simd;
@@ -33,7 +34,7 @@ pub struct PivotEvents {
     pub moved: bool,
 }
 
-impl<F: RealScalar> FrontPanels<F> {
+impl<F: Scalar> FrontPanels<F> {
     /// Exchanges two fully summed rows everywhere.
     ///
     /// # Safety
@@ -80,11 +81,11 @@ impl<F: RealScalar> FrontPanels<F> {
 ///
 /// The panels are valid for their sizes, and `lo <= hi <= k`.
 #[inline(always)]
-pub(super) unsafe fn eliminate_columns<F: RealScalar, S: Simd<F>>(
+pub(super) unsafe fn eliminate_columns<F: Scalar, S: Simd<F>>(
     front: &FrontPanels<F>,
     lo: usize,
     hi: usize,
-    policy: &ResolvedPivots<F>,
+    policy: &ResolvedPivots<F::Real>,
     events: &mut PivotEvents,
 ) -> usize {
     let m = front.m;
@@ -129,12 +130,13 @@ pub(super) unsafe fn eliminate_columns<F: RealScalar, S: Simd<F>>(
             }
             let below = column.add(next + 1);
             let rows = m - next - 1;
-            let reciprocal = pivot.recip();
-            if reciprocal.is_normal() {
+            let reciprocal = pivot.reciprocal();
+            if reciprocal.magnitude().is_normal() {
                 scale::<F, S>(rows, below, reciprocal);
             } else {
                 for i in 0..rows {
-                    *below.add(i) /= pivot;
+                    let entry = below.add(i);
+                    *entry = (*entry).quotient(pivot);
                 }
             }
             // One step to the right and one down from the pivot of each further column.
@@ -170,32 +172,32 @@ pub(super) unsafe fn eliminate_columns<F: RealScalar, S: Simd<F>>(
 ///
 /// As [`eliminate_columns`].
 #[inline(always)]
-unsafe fn search<F: RealScalar, S: Simd<F>>(
+unsafe fn search<F: Scalar, S: Simd<F>>(
     front: &FrontPanels<F>,
     next: usize,
-    policy: &ResolvedPivots<F>,
+    policy: &ResolvedPivots<F::Real>,
 ) -> Option<usize> {
     // SAFETY: the caller's contract.
     unsafe {
         let column = front.lp.add(next * front.m);
         let largest = max_abs::<F, S>(front.m - next, column.add(next));
         let bound = policy.threshold * largest;
-        let diagonal = (*column.add(next)).abs();
+        let diagonal = (*column.add(next)).magnitude();
         let wanted = if policy.is_static {
             bound.max(policy.small)
         } else {
             bound
         };
-        if diagonal >= wanted && diagonal > F::zero() {
+        if diagonal >= wanted && diagonal > F::Real::zero() {
             return Some(next);
         }
         let (mut best, mut row) = (diagonal, next);
         for i in next + 1..front.k {
-            let value = (*column.add(i)).abs();
+            let value = (*column.add(i)).magnitude();
             if value > best {
                 (best, row) = (value, i);
             }
         }
-        ((best >= bound && best > F::zero()) || policy.is_static).then_some(row)
+        ((best >= bound && best > F::Real::zero()) || policy.is_static).then_some(row)
     }
 }

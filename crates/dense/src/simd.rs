@@ -4,7 +4,8 @@
 //! entry points in [`super`] do. Each entry of a result is computed by the same operations whatever
 //! the shape of the loops around: `fnma` is one fused operation, or the same two everywhere.
 
-use luge_sparse::RealScalar;
+use luge_sparse::Scalar;
+use luge_sparse::num_traits::{Float, Zero};
 
 /// Vectors of `W` values.
 ///
@@ -12,7 +13,7 @@ use luge_sparse::RealScalar;
 ///
 /// All methods require that the processor has the instruction set; pointers must be valid for the
 /// lanes that are read or written (all of them, or those of the mask).
-pub(crate) trait Simd<F: RealScalar>: Copy {
+pub(crate) trait Simd<F: Scalar>: Copy {
     /// A vector.
     type V: Copy;
     /// Selects the first lanes.
@@ -40,14 +41,14 @@ pub(crate) trait Simd<F: RealScalar>: Copy {
     unsafe fn add(a: Self::V, b: Self::V) -> Self::V;
     /// a·b.
     unsafe fn mul(a: Self::V, b: Self::V) -> Self::V;
-    /// |a|.
+    /// The [magnitudes](Scalar::magnitude), as numbers of the same type.
     unsafe fn abs(a: Self::V) -> Self::V;
-    /// The larger of both, lane by lane; unspecified for NaN.
+    /// The larger of both, lane by lane; unspecified for NaN, and for numbers that are not real.
     unsafe fn max(a: Self::V, b: Self::V) -> Self::V;
     /// Sum of the lanes.
     unsafe fn sum(a: Self::V) -> F;
-    /// Largest lane.
-    unsafe fn largest(a: Self::V) -> F;
+    /// Largest lane; of complex numbers that are magnitudes.
+    unsafe fn largest(a: Self::V) -> F::Real;
 }
 
 /// Plain arrays of as many values as 128 bits hold, for machines without a kernel of their own.
@@ -58,7 +59,7 @@ pub(crate) struct Portable<const W: usize>;
     clippy::needless_range_loop,
     reason = "iterators in each of many unrolled tiles take the compiler a minute"
 )]
-impl<F: RealScalar, const W: usize> Simd<F> for Portable<W> {
+impl<F: Scalar, const W: usize> Simd<F> for Portable<W> {
     type V = [F; W];
     type M = usize;
     const W: usize = W;
@@ -105,11 +106,7 @@ impl<F: RealScalar, const W: usize> Simd<F> for Portable<W> {
     unsafe fn fnma(a: Self::V, b: Self::V, c: Self::V) -> Self::V {
         let mut v = c;
         for i in 0..W {
-            v[i] = if cfg!(target_arch = "aarch64") {
-                (-a[i]).mul_add(b[i], c[i])
-            } else {
-                c[i] - a[i] * b[i]
-            };
+            v[i] = plus_product(c[i], -a[i], b[i]);
         }
         v
     }
@@ -117,11 +114,7 @@ impl<F: RealScalar, const W: usize> Simd<F> for Portable<W> {
     unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V {
         let mut v = c;
         for i in 0..W {
-            v[i] = if cfg!(target_arch = "aarch64") {
-                a[i].mul_add(b[i], c[i])
-            } else {
-                c[i] + a[i] * b[i]
-            };
+            v[i] = plus_product(c[i], a[i], b[i]);
         }
         v
     }
@@ -145,7 +138,7 @@ impl<F: RealScalar, const W: usize> Simd<F> for Portable<W> {
     unsafe fn abs(a: Self::V) -> Self::V {
         let mut v = a;
         for i in 0..W {
-            v[i] = v[i].abs();
+            v[i] = F::from_real(v[i].magnitude());
         }
         v
     }
@@ -153,7 +146,11 @@ impl<F: RealScalar, const W: usize> Simd<F> for Portable<W> {
     unsafe fn max(a: Self::V, b: Self::V) -> Self::V {
         let mut v = a;
         for i in 0..W {
-            v[i] = if a[i] > b[i] { a[i] } else { b[i] };
+            v[i] = if first(a[i]) > first(b[i]) {
+                a[i]
+            } else {
+                b[i]
+            };
         }
         v
     }
@@ -170,13 +167,37 @@ impl<F: RealScalar, const W: usize> Simd<F> for Portable<W> {
         v[0]
     }
     #[inline(always)]
-    unsafe fn largest(a: Self::V) -> F {
-        let mut v = a[0];
+    unsafe fn largest(a: Self::V) -> F::Real {
+        let mut v = first(a[0]);
         for i in 1..W {
-            v = if a[i] > v { a[i] } else { v };
+            let other = first(a[i]);
+            v = if other > v { other } else { v };
         }
         v
     }
+}
+
+/// c + a·b; of real numbers rounded once where the processor does that at no cost.
+#[inline(always)]
+fn plus_product<F: Scalar>(c: F, a: F, b: F) -> F {
+    if cfg!(target_arch = "aarch64") && F::COMPONENTS == 1 {
+        F::from_real(first(a).mul_add(first(b), first(c)))
+    } else {
+        c + a * b
+    }
+}
+
+/// The real part.
+#[inline(always)]
+fn first<F: Scalar>(number: F) -> F::Real {
+    let (mut found, mut is_first) = (F::Real::zero(), true);
+    number.map_components(|part| {
+        if is_first {
+            (found, is_first) = (part, false);
+        }
+        part
+    });
+    found
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -185,6 +206,7 @@ pub(crate) use x86::{Avx2, Avx512};
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::Simd;
+    use num_complex::Complex;
     use std::arch::x86_64::*;
 
     /// 512-bit vectors: avx512f.
@@ -315,4 +337,102 @@ mod x86 {
             }}
         }
     }
+
+    // Complex numbers stand in their two parts, so a vector has half as many. For c + a·b the parts of b are spread
+    // over both places, and the imaginary one is negated where it is multiplied by that of a, whose parts are exchanged:
+    // two fused operations for each vector, and what is done to b is done once for a whole tile.
+    macro_rules! complex {
+        (
+            $set:ty, $real:ty, $v:ty, $m:ty, $w:literal, $splat:expr, $signs:expr, $zero_imaginary:expr,
+            $dup:ident, $permute:ident<$imaginary:literal, $exchanged:literal>, $xor:ident,
+            $fmadd:ident, $fnmadd:ident, $fmaddsub:ident, $add:ident, $mul:ident, $max:ident, $storeu:ident
+        ) => {
+            impl Simd<Complex<$real>> for $set {
+                type V = $v;
+                type M = $m;
+                const W: usize = $w;
+                method! {
+                    fn mask(lanes: usize) -> $m { <Self as Simd<$real>>::mask(2 * lanes) }
+                    fn splat(value: Complex<$real>) -> $v { $splat(value) }
+                    fn load(p: *const Complex<$real>) -> $v { <Self as Simd<$real>>::load(p.cast()) }
+                    fn load_masked(p: *const Complex<$real>, mask: $m) -> $v {
+                        <Self as Simd<$real>>::load_masked(p.cast(), mask)
+                    }
+                    fn store(p: *mut Complex<$real>, v: $v) { <Self as Simd<$real>>::store(p.cast(), v) }
+                    fn store_masked(p: *mut Complex<$real>, v: $v, mask: $m) {
+                        <Self as Simd<$real>>::store_masked(p.cast(), v, mask)
+                    }
+                    fn fnma(a: $v, b: $v, c: $v) -> $v {{
+                        let imaginary = $xor($permute::<$imaginary>(b), $signs);
+                        $fnmadd($permute::<$exchanged>(a), imaginary, $fnmadd(a, $dup(b), c))
+                    }}
+                    fn fma(a: $v, b: $v, c: $v) -> $v {{
+                        let imaginary = $xor($permute::<$imaginary>(b), $signs);
+                        $fmadd($permute::<$exchanged>(a), imaginary, $fmadd(a, $dup(b), c))
+                    }}
+                    fn add(a: $v, b: $v) -> $v { $add(a, b) }
+                    fn mul(a: $v, b: $v) -> $v {
+                        $fmaddsub(a, $dup(b), $mul($permute::<$exchanged>(a), $permute::<$imaginary>(b)))
+                    }
+                    fn abs(a: $v) -> $v {{
+                        let parts = <Self as Simd<$real>>::abs(a);
+                        $zero_imaginary($add(parts, $permute::<$exchanged>(parts)))
+                    }}
+                    fn max(a: $v, b: $v) -> $v { $max(a, b) }
+                    fn sum(a: $v) -> Complex<$real> {{
+                        let mut parts = [Complex::new(0.0, 0.0); $w];
+                        $storeu(parts.as_mut_ptr().cast(), a);
+                        let mut half = $w / 2;
+                        while half > 0 {
+                            for i in 0..half {
+                                parts[i] += parts[i + half];
+                            }
+                            half /= 2;
+                        }
+                        parts[0]
+                    }}
+                    fn largest(a: $v) -> $real { <Self as Simd<$real>>::largest(a) }
+                }
+            }
+        };
+    }
+
+    complex!(
+        Avx512, f64, __m512d, __mmask8, 4,
+        |value: Complex<f64>| _mm512_broadcast_f64x2(_mm_set_pd(value.im, value.re)),
+        _mm512_broadcast_f64x2(_mm_set_pd(0.0, -0.0)),
+        |v| _mm512_maskz_mov_pd(0x55, v),
+        _mm512_movedup_pd, _mm512_permute_pd<0xff, 0x55>, _mm512_xor_pd,
+        _mm512_fmadd_pd, _mm512_fnmadd_pd, _mm512_fmaddsub_pd, _mm512_add_pd, _mm512_mul_pd, _mm512_max_pd,
+        _mm512_storeu_pd
+    );
+    complex!(
+        Avx512, f32, __m512, __mmask16, 8,
+        |value: Complex<f32>| _mm512_broadcast_f32x2(_mm_set_ps(0.0, 0.0, value.im, value.re)),
+        _mm512_broadcast_f32x2(_mm_set_ps(0.0, 0.0, 0.0, -0.0)),
+        |v| _mm512_maskz_mov_ps(0x5555, v),
+        _mm512_moveldup_ps, _mm512_permute_ps<0xf5, 0xb1>, _mm512_xor_ps,
+        _mm512_fmadd_ps, _mm512_fnmadd_ps, _mm512_fmaddsub_ps, _mm512_add_ps, _mm512_mul_ps, _mm512_max_ps,
+        _mm512_storeu_ps
+    );
+    complex!(
+        Avx2, f64, __m256d, __m256i, 2,
+        |value: Complex<f64>| _mm256_set_pd(value.im, value.re, value.im, value.re),
+        _mm256_set_pd(0.0, -0.0, 0.0, -0.0),
+        |v| _mm256_blend_pd::<0b1010>(v, _mm256_setzero_pd()),
+        _mm256_movedup_pd, _mm256_permute_pd<0xf, 0x5>, _mm256_xor_pd,
+        _mm256_fmadd_pd, _mm256_fnmadd_pd, _mm256_fmaddsub_pd, _mm256_add_pd, _mm256_mul_pd, _mm256_max_pd,
+        _mm256_storeu_pd
+    );
+    complex!(
+        Avx2, f32, __m256, __m256i, 4,
+        |value: Complex<f32>| _mm256_castpd_ps(_mm256_broadcast_sd(&f64::from_bits(
+            u64::from(value.re.to_bits()) | u64::from(value.im.to_bits()) << 32
+        ))),
+        _mm256_castpd_ps(_mm256_set1_pd(f64::from_bits(1 << 31))),
+        |v| _mm256_blend_ps::<0b1010_1010>(v, _mm256_setzero_ps()),
+        _mm256_moveldup_ps, _mm256_permute_ps<0xf5, 0xb1>, _mm256_xor_ps,
+        _mm256_fmadd_ps, _mm256_fnmadd_ps, _mm256_fmaddsub_ps, _mm256_add_ps, _mm256_mul_ps, _mm256_max_ps,
+        _mm256_storeu_ps
+    );
 }

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use luge_sparse::{FilledPattern, Index, Levels, MatrixRef, RealScalar, Scalar};
+use luge_sparse::{FilledPattern, Index, Levels, MatrixRef, Scalar};
 
 use crate::error::{Error, SavedError};
 use crate::factors::Factors;
@@ -24,7 +24,7 @@ pub struct Analysis<T: Scalar> {
     scalar: PhantomData<T>,
 }
 
-impl<T: RealScalar> Analysis<T> {
+impl<T: Scalar> Analysis<T> {
     pub(crate) fn new(
         path: Path<T::Wide>,
         shared: Shared,

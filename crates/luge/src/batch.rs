@@ -12,11 +12,15 @@ use std::sync::Arc;
 
 #[cfg(feature = "gpu")]
 use luge_device::{Backend, Buffer, DeviceError, Event, SliceMut, Stream};
-use luge_sparse::{RealScalar, Scalar, to_u32};
+#[cfg(feature = "gpu")]
+use luge_sparse::RealScalar;
+use luge_sparse::{Scalar, to_u32};
 use rayon::prelude::*;
 
 use crate::accuracy::Accuracy;
 use crate::analysis::Analysis;
+#[cfg(feature = "gpu")]
+use crate::backend::Field;
 #[cfg(feature = "gpu")]
 use crate::device_plan::DevicePath;
 use crate::error::Error;
@@ -180,7 +184,7 @@ impl<W> Workers<W> {
     }
 }
 
-impl<T: RealScalar> Analysis<T> {
+impl<T: Scalar> Analysis<T> {
     /// Factorizes `count` matrices of the pattern that was analyzed, with `values` one matrix after another, each in the
     /// order in which the analyzed one is stored.
     ///
@@ -228,32 +232,6 @@ impl<T: RealScalar> Analysis<T> {
         })
     }
 
-    /// As [`factorize_batch`](Self::factorize_batch), for values on the device: `f64`, made on
-    /// [`Solver::stream`](crate::Solver::stream). They are brought to the host once, where pivots may have to be
-    /// searched; a refactorization leaves them on the device.
-    ///
-    /// # Errors
-    ///
-    /// As [`factorize_batch`](Self::factorize_batch); those of the device.
-    ///
-    /// # Panics
-    ///
-    /// If the analysis is for the CPU, or there are not `count` times as many values as entries.
-    #[cfg(feature = "gpu")]
-    #[track_caller]
-    pub fn factorize_batch_on_device(
-        &self,
-        values: &Buffer<f64>,
-        count: usize,
-    ) -> Result<BatchFactors<T>, Error> {
-        let Path::Device(path) = &self.plan.path else {
-            panic!("an analysis for the CPU takes no values on a device")
-        };
-        check_length(values.len(), self.plan.shared.stored_nnz(), count);
-        let values = path.fetch(values)?.into_iter().map(T::from_f64);
-        self.factorize_batch(&values.collect::<Vec<T>>(), count)
-    }
-
     /// Who is to work on `count` systems, and what the systems of each have in common, if there is memory for all.
     fn workers(&self, count: usize) -> Result<Team<T::Wide>, Error> {
         let plan = &self.plan;
@@ -275,10 +253,42 @@ impl<T: RealScalar> Analysis<T> {
     }
 }
 
+#[cfg(feature = "gpu")]
+impl<T: RealScalar> Analysis<T> {
+    /// As [`factorize_batch`](Self::factorize_batch), for values on the device: `f64`, made on
+    /// [`Solver::stream`](crate::Solver::stream). They are brought to the host once, where pivots may have to be
+    /// searched; a refactorization leaves them on the device.
+    ///
+    /// # Errors
+    ///
+    /// As [`factorize_batch`](Self::factorize_batch); those of the device.
+    ///
+    /// # Panics
+    ///
+    /// If the analysis is for the CPU, or there are not `count` times as many values as entries.
+    #[track_caller]
+    pub fn factorize_batch_on_device(
+        &self,
+        values: &Buffer<f64>,
+        count: usize,
+    ) -> Result<BatchFactors<T>, Error> {
+        let Path::Device(path) = &self.plan.path else {
+            panic!("an analysis for the CPU takes no values on a device")
+        };
+        check_length(values.len(), self.plan.shared.stored_nnz(), count);
+        let values = path.fetch(values)?.into_iter().map(T::from_f64);
+        self.factorize_batch(&values.collect::<Vec<T>>(), count)
+    }
+}
+
 /// The streams of `path` and of the other devices of its group for `count` systems, and what the systems of each have in
 /// common, if there is memory for all.
 #[cfg(feature = "gpu")]
-fn streams(plan: &Arc<Plan<f64>>, path: &DevicePath, count: usize) -> Result<Team<f64>, Error> {
+fn streams<W: Field>(
+    plan: &Arc<Plan<W>>,
+    path: &DevicePath<W>,
+    count: usize,
+) -> Result<Team<W>, Error> {
     let one = || {
         let workers = Workers::Device {
             deal: Deal::new(&[0], vec![count]),
@@ -290,7 +300,7 @@ fn streams(plan: &Arc<Plan<f64>>, path: &DevicePath, count: usize) -> Result<Tea
         return one();
     };
     let peers = path.on_peers()?;
-    let paths: Vec<&DevicePath> = std::iter::once(path).chain(&peers).collect();
+    let paths: Vec<&DevicePath<W>> = std::iter::once(path).chain(&peers).collect();
     let (mut fits, mut available) = (Vec::new(), Vec::new());
     for path in &paths {
         let bytes_left = path.backend.available_bytes()?;
@@ -354,7 +364,7 @@ fn seconds(analyzed: &Inform) -> f64 {
     SECONDS_PER_ENTRY * (analyzed.lnz + analyzed.unz) as f64
 }
 
-impl<T: RealScalar> BatchFactors<T> {
+impl<T: Scalar> BatchFactors<T> {
     /// Number of systems.
     pub fn len(&self) -> usize {
         self.systems.len()
@@ -413,51 +423,6 @@ impl<T: RealScalar> BatchFactors<T> {
                     |factors, plan| factors.renew(plan, Cow::Borrowed(values), 1),
                 )
             })
-    }
-
-    /// As [`refactorize`](Self::refactorize), for values that are on the device and stay there, as
-    /// [`Factors::refactorize_on_device`] does it. What is enqueued on [`Solver::stream`](crate::Solver::stream) before
-    /// is done before, and the call returns when all factors are there.
-    ///
-    /// # Errors
-    ///
-    /// As [`refactorize`](Self::refactorize); those of the device for all systems together.
-    ///
-    /// # Panics
-    ///
-    /// If the factors are on the CPU, or there are not as many values as entries of all systems.
-    #[cfg(feature = "gpu")]
-    #[track_caller]
-    pub fn refactorize_on_device(
-        &mut self,
-        values: &Buffer<f64>,
-    ) -> Result<Vec<Result<Refactorized, Error>>, Error> {
-        let nnz = self.plan.shared.stored_nnz();
-        self.check_device("factors on the CPU take no values on a device");
-        check_length(values.len(), nnz, self.systems.len());
-        let before = self.enqueued()?;
-        let analyzed = &self.analyzed;
-        let of_caller = stream_of(&self.plan);
-        let items: Vec<_> = self
-            .systems
-            .iter_mut()
-            .enumerate()
-            .map(|(k, slot)| (slot, values.slice(k * nnz..(k + 1) * nnz)))
-            .collect();
-        Ok(self.workers.for_each(items, 0.0, |(slot, values)| {
-            slot.renew(
-                |slot| {
-                    let fetched = of_caller.download(&values).map_err(in_batch)?;
-                    let values = fetched.into_iter().map(T::from_f64).collect();
-                    let (values, largest) = slot.plan.shared.accepted(Cow::Owned(values), 1)?;
-                    Factors::of_values(Arc::clone(&slot.plan), values, largest, analyzed)
-                },
-                |factors, plan| {
-                    stream_of(plan).wait(&before).map_err(in_batch)?;
-                    factors.refactorize_slice(values)
-                },
-            )
-        }))
     }
 
     /// Solves with each system for `nrhs` right-hand sides of its own, and refines, as [`Factors::solve_many`] does it.
@@ -521,6 +486,54 @@ impl<T: RealScalar> BatchFactors<T> {
                     .map_err(|error| slot.named(error))
             })
     }
+}
+
+/// Data that is on a device.
+#[cfg(feature = "gpu")]
+impl<T: RealScalar> BatchFactors<T> {
+    /// As [`refactorize`](Self::refactorize), for values that are on the device and stay there, as
+    /// [`Factors::refactorize_on_device`] does it. What is enqueued on [`Solver::stream`](crate::Solver::stream) before
+    /// is done before, and the call returns when all factors are there.
+    ///
+    /// # Errors
+    ///
+    /// As [`refactorize`](Self::refactorize); those of the device for all systems together.
+    ///
+    /// # Panics
+    ///
+    /// If the factors are on the CPU, or there are not as many values as entries of all systems.
+    #[track_caller]
+    pub fn refactorize_on_device(
+        &mut self,
+        values: &Buffer<f64>,
+    ) -> Result<Vec<Result<Refactorized, Error>>, Error> {
+        let nnz = self.plan.shared.stored_nnz();
+        self.check_device("factors on the CPU take no values on a device");
+        check_length(values.len(), nnz, self.systems.len());
+        let before = self.enqueued()?;
+        let analyzed = &self.analyzed;
+        let of_caller = stream_of(&self.plan);
+        let items: Vec<_> = self
+            .systems
+            .iter_mut()
+            .enumerate()
+            .map(|(k, slot)| (slot, values.slice(k * nnz..(k + 1) * nnz)))
+            .collect();
+        Ok(self.workers.for_each(items, 0.0, |(slot, values)| {
+            slot.renew(
+                |slot| {
+                    let fetched = of_caller.download(&values).map_err(in_batch)?;
+                    let values = fetched.into_iter().map(T::from_f64).collect();
+                    let (values, largest) = slot.plan.shared.accepted(Cow::Owned(values), 1)?;
+                    Factors::of_values(Arc::clone(&slot.plan), values, largest, analyzed)
+                },
+                |factors, plan| {
+                    stream_of(plan).wait(&before).map_err(in_batch)?;
+                    factors.refactorize_slice(values)
+                },
+            )
+        }))
+    }
 
     /// As [`solve_in_place`](Self::solve_in_place), for vectors that are on the device and stay there, as
     /// [`Factors::solve_on_device`] does it. What is enqueued on [`Solver::stream`](crate::Solver::stream) before is done
@@ -533,7 +546,6 @@ impl<T: RealScalar> BatchFactors<T> {
     /// # Panics
     ///
     /// If the factors are on the CPU, or `x` has not `nrhs` right-hand sides for each system.
-    #[cfg(feature = "gpu")]
     #[track_caller]
     pub fn solve_on_device(
         &self,
@@ -558,14 +570,12 @@ impl<T: RealScalar> BatchFactors<T> {
         }))
     }
 
-    #[cfg(feature = "gpu")]
     #[track_caller]
     fn check_device(&self, message: &str) {
         assert!(matches!(self.plan.path, Path::Device(_)), "{message}");
     }
 
     /// What was enqueued on the caller's stream so far.
-    #[cfg(feature = "gpu")]
     fn enqueued(&self) -> Result<Event, Error> {
         let stream = stream_of(&self.plan);
         let event = stream.device().create_event().map_err(in_batch)?;
@@ -574,7 +584,7 @@ impl<T: RealScalar> BatchFactors<T> {
     }
 }
 
-impl<T: RealScalar> Slot<T> {
+impl<T: Scalar> Slot<T> {
     fn factors(&self) -> Result<&Factors<T>, Error> {
         match &self.state {
             Ok(factors) => Ok(factors),
@@ -621,9 +631,11 @@ impl<T: RealScalar> Slot<T> {
             }
         })
     }
+}
 
+#[cfg(feature = "gpu")]
+impl<T: RealScalar> Slot<T> {
     /// Solves in a buffer of its own, which the right-hand sides go to and the solutions come from.
-    #[cfg(feature = "gpu")]
     fn solve_slice(
         &self,
         factors: &Factors<T>,
@@ -643,7 +655,7 @@ impl<T: RealScalar> Slot<T> {
 }
 
 /// What is done with each system when a call returns, so that what the caller enqueues next comes after it.
-fn settled(plan: &Plan<f64>) -> Result<(), Error> {
+fn settled<W>(plan: &Plan<W>) -> Result<(), Error> {
     match &plan.path {
         Path::Host(_) => Ok(()),
         #[cfg(feature = "gpu")]
@@ -652,7 +664,7 @@ fn settled(plan: &Plan<f64>) -> Result<(), Error> {
 }
 
 #[cfg(feature = "gpu")]
-fn stream_of(plan: &Plan<f64>) -> &Stream {
+fn stream_of<W>(plan: &Plan<W>) -> &Stream {
     match &plan.path {
         Path::Device(path) => path.backend.stream(),
         Path::Host(_) => unreachable!("systems on a device"),

@@ -75,15 +75,22 @@ impl<W: Scalar<Real = f64>> Determinant<W> {
     }
 }
 
-impl std::fmt::Display for Determinant {
+impl<W: Scalar<Real = f64>> std::fmt::Display for Determinant<W> {
+    /// In powers of ten, which all parts of a complex number have in common.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.mantissa == 0.0 {
+        if self.mantissa.is_zero() {
             return f.write_str("0");
         }
-        let log = self.log10_abs();
+        let largest = self.mantissa.largest_component();
+        let log = largest.log10() + self.exponent as f64 * std::f64::consts::LOG10_2;
         let exponent = log.floor();
-        let mantissa = 10f64.powf(log - exponent).copysign(self.mantissa);
-        write!(f, "{mantissa:.6}e{exponent}")
+        let size = 10f64.powf(log - exponent);
+        let mantissa = self.mantissa.map_components(|part| part / largest * size);
+        if W::COMPONENTS == 1 {
+            write!(f, "{mantissa:.6}e{exponent}")
+        } else {
+            write!(f, "({mantissa:.6})e{exponent}")
+        }
     }
 }
 
@@ -119,6 +126,9 @@ mod tests {
         let zero = huge.times(Complex::ZERO);
         assert_eq!((zero.mantissa, zero.exponent), (Complex::ZERO, 0));
         assert_eq!(zero.log10_abs(), f64::NEG_INFINITY);
+        assert_eq!(zero.to_string(), "0");
+        let printed = Determinant::one().times(Complex::new(-300.0, 40.0));
+        assert_eq!(printed.to_string(), "(-3.000000+0.400000i)e2");
     }
 
     #[test]

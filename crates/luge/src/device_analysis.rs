@@ -2,12 +2,12 @@
 //!
 //! An [`AnyDeviceAnalysis`] is an analysis of A's pattern for one engine, the type of the factors hidden; an
 //! [`AnyDeviceEngine`] has factors on the device, renews them, and solves with A. Both are used through trait
-//! objects, so that what stands above is generic over the type of A only. Kernels work with real numbers, so both are for
-//! `f64`, the wide type of real matrices.
+//! objects, so that what stands above is generic over the type of A only. `W` is the [wide](luge_sparse::Scalar::Wide) type of
+//! that. Kernels work with real numbers, so the engines that there are have `f64`.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use luge_device::{Buffer, Slice, Stream};
+use luge_device::{Buffer, BufferView, DeviceError, Slice, Stream};
 use luge_solve::gpu::{Measures, NotFinite, Refined};
 use luge_solve::refine;
 use luge_sparse::{FilledPattern, Levels, PivotPolicy};
@@ -21,7 +21,7 @@ use crate::shared::Shared;
 use crate::task::Check;
 
 /// An analysis for one engine of a device, whatever the type of its factors.
-pub(crate) trait AnyDeviceAnalysis: Send + Sync {
+pub(crate) trait AnyDeviceAnalysis<W>: Send + Sync {
     fn transform(&self) -> &Transform;
 
     /// Adds sizes, times and the code path of the analysis.
@@ -34,20 +34,23 @@ pub(crate) trait AnyDeviceAnalysis: Send + Sync {
     /// matrix, or by a threshold if it [searches pivots](Self::searches_pivots).
     fn factorize(
         self: Arc<Self>,
-        a: &[f64],
+        a: &[W],
         pivots: PivotPolicy,
         limits: &Limits,
-    ) -> Result<Box<dyn AnyDeviceEngine>, Error>;
+    ) -> Result<Box<dyn AnyDeviceEngine<W>>, Error>;
 
     /// The same plan for engines whose work is on another stream, and which share what they work in; `None` if engines
     /// cannot share a plan that way.
     fn on_stream(
         self: Arc<Self>,
         stream: &Stream,
-    ) -> Result<Option<Arc<dyn AnyDeviceAnalysis>>, Error>;
+    ) -> Result<Option<Arc<dyn AnyDeviceAnalysis<W>>>, Error>;
 
     /// The same plan on another device; `None` if engines cannot share a plan that way.
-    fn on_device(&self, backend: &GpuBackend) -> Result<Option<Arc<dyn AnyDeviceAnalysis>>, Error>;
+    fn on_device(
+        &self,
+        backend: &GpuBackend,
+    ) -> Result<Option<Arc<dyn AnyDeviceAnalysis<W>>>, Error>;
 
     /// What many matrices take on the device, if engines can share the plan.
     fn batch_bytes(&self) -> Option<BatchBytes>;
@@ -58,19 +61,18 @@ pub(crate) trait AnyDeviceAnalysis: Send + Sync {
     /// Searches `pivots` by columns on the CPU, and analyzes B with its rows so permuted.
     fn search_pivots(
         self: Arc<Self>,
-        a: &[f64],
+        a: &[W],
         pivots: PivotPolicy,
         backend: &GpuBackend,
         limits: &Limits,
-    ) -> Result<SearchedPivots, Error>;
+    ) -> Result<SearchedPivots<W>, Error>;
 }
 
 /// Factors on a device that can be renewed.
-pub(crate) trait AnyDeviceEngine: Engine<f64> {
+pub(crate) trait AnyDeviceEngine<W>: Engine<W> {
     /// New values, in stored order, on the old pivots. Whatever becomes of it, [`restore`](Self::restore) has the
     /// factors of the old values until [`keep`](Self::keep) is called.
-    fn refactorize(&mut self, a: &[f64], pivots: PivotPolicy, limits: &Limits)
-    -> Result<(), Error>;
+    fn refactorize(&mut self, a: &[W], pivots: PivotPolicy, limits: &Limits) -> Result<(), Error>;
 
     /// Accepts the last refactorization.
     fn keep(&mut self);
@@ -79,19 +81,19 @@ pub(crate) trait AnyDeviceEngine: Engine<f64> {
     fn restore(&mut self) -> Result<(), Error>;
 
     /// The same engine for callers whose data is on the device, if it takes such data as it is.
-    fn resident(&self) -> Option<&dyn ResidentEngine>;
+    fn resident(&self) -> Option<&dyn ResidentEngine<W>>;
 
     /// As [`resident`](Self::resident).
-    fn resident_mut(&mut self) -> Option<&mut dyn ResidentEngine>;
+    fn resident_mut(&mut self) -> Option<&mut dyn ResidentEngine<W>>;
 }
 
 /// What needs no copy between the host and the device.
-pub(crate) trait ResidentEngine {
+pub(crate) trait ResidentEngine<W> {
     /// As [`AnyDeviceEngine::refactorize`]. The values are copied. If it is to be `probed`, the new factors also
     /// [solve for a known solution](Self::probe), which the host waits for together with the report on the pivots.
     fn refactorize_resident(
         &mut self,
-        a: NewValues<'_>,
+        a: NewValues<'_, W>,
         pivots: PivotPolicy,
         probed: Option<&Shared>,
     ) -> Result<Option<Measures>, Error>;
@@ -106,6 +108,21 @@ pub(crate) trait ResidentEngine {
         shared: &Shared,
         options: &refine::Options,
     ) -> Result<(Refined, Option<usize>), Error>;
+
+    /// Numbers of the host on the device, where they are `f64`.
+    fn upload(&self, numbers: &[W]) -> Result<Buffer<f64>, DeviceError>;
+
+    /// Room for so many numbers.
+    fn alloc(&self, len: usize) -> Result<Buffer<f64>, DeviceError>;
+
+    /// As [`upload`](Self::upload), to where others are.
+    fn copy_from_host(&self, to: &mut Buffer<f64>, numbers: &[W]) -> Result<(), DeviceError>;
+
+    /// Numbers of the device, or of another one of its group, on the host.
+    fn download(&self, numbers: Slice<'_, f64>) -> Result<Vec<W>, DeviceError>;
+
+    /// As [`download`](Self::download), to where others are.
+    fn copy_to_host(&self, numbers: &Buffer<f64>, to: &mut [W]) -> Result<(), DeviceError>;
 
     /// Enqueues replacing right-hand sides of A·X = B or Aᵀ·X = B, one after another, by solutions, and looking for
     /// entries that are not finite.
@@ -141,7 +158,7 @@ pub(crate) trait ResidentEngine {
     fn pivot_range(&self) -> Option<[f64; 2]>;
 
     /// The values that were factorized, copied to the host.
-    fn download_values(&self) -> Result<Vec<f64>, Error>;
+    fn download_values(&self) -> Result<Vec<W>, Error>;
 }
 
 /// Bytes on the device, beside the plan.
@@ -165,13 +182,26 @@ impl BatchBytes {
 
 /// New values of A, in the order in which callers store them.
 #[derive(Clone, Copy)]
-pub(crate) enum NewValues<'a> {
+pub(crate) enum NewValues<'a, W> {
     OnHost {
-        values: &'a [f64],
+        values: &'a [W],
         /// What is still to be checked of them, while the device works.
         check: Check<'a>,
     },
     OnDevice(Slice<'a, f64>),
+}
+
+/// Numbers on the device of a stream, or on another one of its group, copied to the host.
+pub(crate) fn fetched(
+    stream: &Stream,
+    numbers: &impl BufferView<f64>,
+) -> Result<Vec<f64>, DeviceError> {
+    if stream.reaches(numbers) {
+        return stream.download(numbers);
+    }
+    let mut here = stream.alloc(numbers.len())?;
+    stream.copy_across(&mut here, numbers)?;
+    stream.download(&here)
 }
 
 /// Searches that have nothing to look for just now.
@@ -231,9 +261,9 @@ pub(crate) struct System<'a> {
 }
 
 /// The outcome of a search for pivots.
-pub(crate) struct SearchedPivots {
+pub(crate) struct SearchedPivots<W> {
     /// The analysis to factorize with: the same one if no row had to move.
-    pub analysis: Arc<dyn AnyDeviceAnalysis>,
+    pub analysis: Arc<dyn AnyDeviceAnalysis<W>>,
     pub num_off_diagonal: usize,
     pub seconds: f64,
 }

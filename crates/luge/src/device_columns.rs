@@ -122,7 +122,7 @@ impl<F: DeviceScalar> ColumnAnalysis<F> {
     }
 }
 
-impl<F: DeviceScalar> AnyDeviceAnalysis for ColumnAnalysis<F> {
+impl<F: DeviceScalar> AnyDeviceAnalysis<f64> for ColumnAnalysis<F> {
     fn transform(&self) -> &Transform {
         &self.transform
     }
@@ -158,7 +158,7 @@ impl<F: DeviceScalar> AnyDeviceAnalysis for ColumnAnalysis<F> {
         a: &[f64],
         pivots: PivotPolicy,
         limits: &Limits,
-    ) -> Result<Box<dyn AnyDeviceEngine>, Error> {
+    ) -> Result<Box<dyn AnyDeviceEngine<f64>>, Error> {
         let values = self.numeric(a, pivots, limits)?;
         Ok(Box::new(ColumnEngine {
             analysis: self,
@@ -170,14 +170,14 @@ impl<F: DeviceScalar> AnyDeviceAnalysis for ColumnAnalysis<F> {
     fn on_stream(
         self: Arc<Self>,
         _stream: &Stream,
-    ) -> Result<Option<Arc<dyn AnyDeviceAnalysis>>, Error> {
+    ) -> Result<Option<Arc<dyn AnyDeviceAnalysis<f64>>>, Error> {
         Ok(None)
     }
 
     fn on_device(
         &self,
         _backend: &GpuBackend,
-    ) -> Result<Option<Arc<dyn AnyDeviceAnalysis>>, Error> {
+    ) -> Result<Option<Arc<dyn AnyDeviceAnalysis<f64>>>, Error> {
         Ok(None)
     }
 
@@ -195,7 +195,7 @@ impl<F: DeviceScalar> AnyDeviceAnalysis for ColumnAnalysis<F> {
         pivots: PivotPolicy,
         backend: &GpuBackend,
         limits: &Limits,
-    ) -> Result<SearchedPivots, Error> {
+    ) -> Result<SearchedPivots<f64>, Error> {
         let _span = tracing::info_span!("pivot search").entered();
         let start = Instant::now();
         let by_rows = self.values(a);
@@ -212,7 +212,7 @@ impl<F: DeviceScalar> AnyDeviceAnalysis for ColumnAnalysis<F> {
         let num_off_diagonal = quality.num_off_diagonal;
         let moved = found.row_perm().clone();
         drop(found);
-        let analysis: Arc<dyn AnyDeviceAnalysis> = if num_off_diagonal == 0 {
+        let analysis: Arc<dyn AnyDeviceAnalysis<f64>> = if num_off_diagonal == 0 {
             self
         } else {
             let transform = Transform {
@@ -319,7 +319,7 @@ impl<F: DeviceScalar> Engine<f64> for ColumnEngine<F> {
     }
 }
 
-impl<F: DeviceScalar> AnyDeviceEngine for ColumnEngine<F> {
+impl<F: DeviceScalar> AnyDeviceEngine<f64> for ColumnEngine<F> {
     fn refactorize(
         &mut self,
         a: &[f64],
@@ -342,11 +342,11 @@ impl<F: DeviceScalar> AnyDeviceEngine for ColumnEngine<F> {
         Ok(())
     }
 
-    fn resident(&self) -> Option<&dyn ResidentEngine> {
+    fn resident(&self) -> Option<&dyn ResidentEngine<f64>> {
         None
     }
 
-    fn resident_mut(&mut self) -> Option<&mut dyn ResidentEngine> {
+    fn resident_mut(&mut self) -> Option<&mut dyn ResidentEngine<f64>> {
         None
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use luge_sparse::{PivotPolicy, RealScalar};
+use luge_sparse::{PivotPolicy, Scalar};
 
 use crate::accuracy::{
     BoundOf, ORDINARY, ORDINARY_SINGLE, OnePass, SLACK, WILD, bound, inverse_exponent,
@@ -44,9 +44,9 @@ impl SearchPlace {
 }
 
 /// Factors on the device that passed their probe, or the best there were.
-pub(crate) struct DeviceFactors {
-    pub analysis: Arc<dyn AnyDeviceAnalysis>,
-    pub engine: Box<dyn AnyDeviceEngine>,
+pub(crate) struct DeviceFactors<W> {
+    pub analysis: Arc<dyn AnyDeviceAnalysis<W>>,
+    pub engine: Box<dyn AnyDeviceEngine<W>>,
     /// None where the options ask for none.
     pub probe: Option<Probe>,
     /// If pivots of a general matrix were searched beyond their fronts.
@@ -59,11 +59,11 @@ pub(crate) struct DeviceFactors {
     inverse_exponent: OnceLock<i32>,
 }
 
-impl DeviceFactors {
+impl<W> DeviceFactors<W> {
     /// Of a new engine, pivots not searched.
     pub(crate) fn new(
-        analysis: Arc<dyn AnyDeviceAnalysis>,
-        engine: Box<dyn AnyDeviceEngine>,
+        analysis: Arc<dyn AnyDeviceAnalysis<W>>,
+        engine: Box<dyn AnyDeviceEngine<W>>,
         probe: Probe,
     ) -> Self {
         Self {
@@ -169,12 +169,12 @@ impl DeviceFactors {
 }
 
 /// ε of the factors times their growth: rounding errors are about that large, relative to B.
-pub(crate) fn expected_error(engine: &dyn AnyDeviceEngine) -> f64 {
+pub(crate) fn expected_error<W>(engine: &dyn AnyDeviceEngine<W>) -> f64 {
     let report = engine.report();
     report.growth * report.epsilon
 }
 
-pub(crate) fn unstable(engine: &dyn AnyDeviceEngine, probe: Option<Probe>) -> Error {
+pub(crate) fn unstable<W>(engine: &dyn AnyDeviceEngine<W>, probe: Option<Probe>) -> Error {
     let growth = engine.report().growth;
     match probe {
         Some(probe) => probe.unstable(growth),
@@ -194,13 +194,13 @@ pub(crate) struct Judged {
     pub condition: Option<Condition>,
 }
 
-impl<T: RealScalar> Task<'_, T> {
+impl<T: Scalar> Task<'_, T> {
     /// Solves for a known solution and writes down how long that took. One solve does where it shows that the factors
     /// are as good as they must be; else refinement shows what can be made of them. All of that is on the device if the
     /// engine keeps the values there.
     pub(crate) fn probe_on_device(
         &self,
-        engine: &dyn AnyDeviceEngine,
+        engine: &dyn AnyDeviceEngine<T::Wide>,
         journal: &mut Journal,
     ) -> Result<Probe, Error> {
         let start = Instant::now();
@@ -232,28 +232,28 @@ impl<T: RealScalar> Task<'_, T> {
 }
 
 /// The condition of what was factorized, unless it is singular to rounding.
-pub(crate) fn regular(engine: &dyn AnyDeviceEngine) -> Result<Condition, Error> {
+pub(crate) fn regular<W>(engine: &dyn AnyDeviceEngine<W>) -> Result<Condition, Error> {
     let condition = resident(engine).condition_of_values()?;
     condition.refuse_below(SINGULAR)?;
     Ok(condition)
 }
 
 /// Whether pivots are so far apart that the matrix may be singular.
-fn has_suspicious_pivots(engine: &dyn AnyDeviceEngine) -> bool {
+fn has_suspicious_pivots<W>(engine: &dyn AnyDeviceEngine<W>) -> bool {
     let range = resident(engine).pivot_range();
     let epsilon = engine.report().epsilon;
     range.is_some_and(|[smallest, largest]| is_suspicious(smallest, largest, epsilon))
 }
 
-fn resident(engine: &dyn AnyDeviceEngine) -> &dyn ResidentEngine {
+fn resident<W>(engine: &dyn AnyDeviceEngine<W>) -> &dyn ResidentEngine<W> {
     let resident = engine.resident();
     resident.unwrap_or_else(|| unreachable!("the tree keeps the values of a symmetric matrix"))
 }
 
 /// The condition of a symmetric matrix that is to be refused if it is singular, where its pivots raise the question in a
 /// refactorization; in words if it is singular.
-pub(crate) fn looked_at(
-    engine: &dyn AnyDeviceEngine,
+pub(crate) fn looked_at<W>(
+    engine: &dyn AnyDeviceEngine<W>,
     shared: &Shared,
 ) -> Result<Result<Option<Condition>, String>, Error> {
     let refuses = shared.symmetry.is_some() && shared.options.singular == SingularAction::Refuse;
@@ -267,7 +267,7 @@ pub(crate) fn looked_at(
     }
 }
 
-impl DeviceFactors {
+impl<W> DeviceFactors<W> {
     /// Whether a new factorization leaves a doubt that the matrix is regular, which it has to be.
     pub(crate) fn is_doubtful(&self, shared: &Shared) -> bool {
         if shared.options.singular == SingularAction::Continue || shared.options.is_static() {
@@ -281,7 +281,7 @@ impl DeviceFactors {
     }
 }
 
-impl Found for DeviceFactors {
+impl<W> Found for DeviceFactors<W> {
     fn backward_error(&self) -> f64 {
         self.probe
             .map_or(f64::INFINITY, |probe| probe.backward_error)

@@ -8,11 +8,12 @@ use luge_device::BufferView;
 use luge_ordering::Matching;
 use luge_solve::gpu::Measures;
 use luge_solve::refine;
-use luge_sparse::{PivotPolicy, RealScalar};
+use luge_sparse::{PivotPolicy, Scalar};
 use smallvec::{SmallVec, smallvec};
 
 use crate::attempts::{self, Found, REMEDIES, Remedy, is_of_pivots};
-use crate::device_analysis::{AnyDeviceAnalysis, AnyDeviceEngine, NewValues};
+use crate::backend::Field;
+use crate::device_analysis::{AnyDeviceAnalysis, AnyDeviceEngine, NewValues, fetched};
 use crate::device_factors::{
     DeviceFactors, Judged, PivotSearch, SearchPlace, expected_error, looked_at, unstable,
 };
@@ -39,7 +40,7 @@ const FRONT_SEARCH_THRESHOLD: f64 = 0.5;
 const WORST_UNREFINED: f64 = 1e3;
 
 /// Whether the options want the new factors of a refactorization measured by a solve.
-fn is_to_be_probed(engine: &dyn AnyDeviceEngine, shared: &Shared) -> bool {
+fn is_to_be_probed<W>(engine: &dyn AnyDeviceEngine<W>, shared: &Shared) -> bool {
     match shared.options.residual_check {
         ResidualCheck::Always => true,
         ResidualCheck::WhereInDoubt => is_above(expected_error(engine), shared.target),
@@ -70,18 +71,18 @@ pub(crate) enum Verdict<T> {
     Fail(String),
 }
 
-impl DevicePath {
+impl<W: Field> DevicePath<W> {
     /// The policy of factorizations whose pivots are not searched.
     fn static_pivots(&self, shared: &Shared) -> PivotPolicy {
         shared.options.static_pivots(self.epsilon())
     }
 
     /// Finds factors by the pivoting that the options ask for.
-    pub(crate) fn create<T: RealScalar>(
+    pub(crate) fn create<T: Scalar<Wide = W>>(
         &self,
         task: Task<'_, T>,
         journal: &mut Journal,
-    ) -> Result<DeviceFactors, Error> {
+    ) -> Result<DeviceFactors<W>, Error> {
         if task.shared.symmetry.is_some() {
             return self.create_symmetric(task, journal);
         }
@@ -95,11 +96,11 @@ impl DevicePath {
 
     /// Orders, scales and factorizes for the values at hand, with one matching after another: the scaling of other values
     /// may be all that is wrong with a matrix.
-    fn establish_anew<T: RealScalar>(
+    fn establish_anew<T: Scalar<Wide = W>>(
         &self,
         task: Task<'_, T>,
         journal: &mut Journal,
-    ) -> Result<DeviceFactors, Error> {
+    ) -> Result<DeviceFactors<W>, Error> {
         let mut failure = None;
         for remedy in REMEDIES {
             let start = Instant::now();
@@ -117,13 +118,13 @@ impl DevicePath {
     }
 
     /// As [`create`](Self::create), with the first analysis to try and what else might do.
-    fn create_on<T: RealScalar>(
+    fn create_on<T: Scalar<Wide = W>>(
         &self,
-        analysis: &Arc<dyn AnyDeviceAnalysis>,
+        analysis: &Arc<dyn AnyDeviceAnalysis<W>>,
         alternative: Option<Matching>,
         task: Task<'_, T>,
         journal: &mut Journal,
-    ) -> Result<DeviceFactors, Error> {
+    ) -> Result<DeviceFactors<W>, Error> {
         if let Pivoting::Threshold { .. } = task.shared.options.pivoting {
             return self.search(analysis, task, journal);
         }
@@ -146,12 +147,12 @@ impl DevicePath {
     }
 
     /// Factorizes with static pivots.
-    fn try_static<T: RealScalar>(
+    fn try_static<T: Scalar<Wide = W>>(
         &self,
-        analysis: &Arc<dyn AnyDeviceAnalysis>,
+        analysis: &Arc<dyn AnyDeviceAnalysis<W>>,
         task: Task<'_, T>,
         journal: &mut Journal,
-    ) -> Result<Verdict<DeviceFactors>, Error> {
+    ) -> Result<Verdict<DeviceFactors<W>>, Error> {
         let shared = task.shared;
         let is_auto = shared.options.pivoting == Pivoting::Auto;
         let start = Instant::now();
@@ -192,12 +193,12 @@ impl DevicePath {
 
     /// Searches pivots and factorizes with them. Under [`Pivoting::Auto`], if the probe misses the
     /// target with the diagonal preferred, it tries partial pivoting and keeps what is better.
-    fn search<T: RealScalar>(
+    fn search<T: Scalar<Wide = W>>(
         &self,
-        analysis: &Arc<dyn AnyDeviceAnalysis>,
+        analysis: &Arc<dyn AnyDeviceAnalysis<W>>,
         task: Task<'_, T>,
         journal: &mut Journal,
-    ) -> Result<DeviceFactors, Error> {
+    ) -> Result<DeviceFactors<W>, Error> {
         if let Some(found) = self.search_in_fronts(analysis, task, journal)? {
             return Ok(found);
         }
@@ -209,7 +210,7 @@ impl DevicePath {
                 PivotPolicy::PARTIAL
             ],
         };
-        let mut best: Option<DeviceFactors> = None;
+        let mut best: Option<DeviceFactors<W>> = None;
         for pivots in policies {
             let found = Arc::clone(analysis).search_pivots(
                 task.values,
@@ -250,12 +251,12 @@ impl DevicePath {
     /// Searches pivots in the fronts of the tree, where columns without one are delayed, and factorizes with them. Under
     /// [`Pivoting::Auto`], if the probe misses the target, it tries a stricter threshold. `None` if that is not the way of the
     /// engine or the options, if the search does not end or takes too much memory, or if no factors reach the target.
-    fn search_in_fronts<T: RealScalar>(
+    fn search_in_fronts<T: Scalar<Wide = W>>(
         &self,
-        analysis: &Arc<dyn AnyDeviceAnalysis>,
+        analysis: &Arc<dyn AnyDeviceAnalysis<W>>,
         task: Task<'_, T>,
         journal: &mut Journal,
-    ) -> Result<Option<DeviceFactors>, Error> {
+    ) -> Result<Option<DeviceFactors<W>>, Error> {
         let shared = task.shared;
         let thresholds = match shared.options.pivoting {
             Pivoting::Threshold { threshold } => &[threshold][..],
@@ -293,11 +294,11 @@ impl DevicePath {
 
     /// Estimates the condition of factors whose pivots were searched, and refuses them if they are singular. A search sees a
     /// singular matrix by a column of noise, but noise can also spread.
-    fn unless_singular<T: RealScalar>(
-        mut found: DeviceFactors,
+    fn unless_singular<T: Scalar<Wide = W>>(
+        mut found: DeviceFactors<W>,
         task: Task<'_, T>,
         journal: &mut Journal,
-    ) -> Result<DeviceFactors, Error> {
+    ) -> Result<DeviceFactors<W>, Error> {
         let start = Instant::now();
         let condition = found.engine.condition(task.values)?;
         journal.add_probe(start.elapsed());
@@ -308,9 +309,9 @@ impl DevicePath {
 
     /// Factorizes new values with the pivots of `old`, whose engine keeps no values, or with new ones if those do not serve.
     /// After an error `old` has its old values again.
-    pub(crate) fn refactorize<T: RealScalar>(
+    pub(crate) fn refactorize<T: Scalar<Wide = W>>(
         &self,
-        old: &mut DeviceFactors,
+        old: &mut DeviceFactors<W>,
         task: Task<'_, T>,
         journal: &mut Journal,
     ) -> Result<Refactorized, Error> {
@@ -319,7 +320,7 @@ impl DevicePath {
         let start = Instant::now();
         let renewed = old.engine.refactorize(task.values, pivots, &shared.limits);
         journal.add_numeric(start.elapsed());
-        let probe = |engine: &dyn AnyDeviceEngine, journal: &mut Journal| {
+        let probe = |engine: &dyn AnyDeviceEngine<W>, journal: &mut Journal| {
             let probe =
                 is_to_be_probed(engine, shared).then(|| task.probe_on_device(engine, journal));
             probe.transpose()
@@ -335,8 +336,8 @@ impl DevicePath {
     /// pivots fail, [`repivot`](Self::repivot) has to go on, whatever it takes to bring all values to the host.
     pub(crate) fn refactorize_resident(
         &self,
-        old: &mut DeviceFactors,
-        values: NewValues<'_>,
+        old: &mut DeviceFactors<W>,
+        values: NewValues<'_, W>,
         shared: &Shared,
         refinement: &refine::Options,
         journal: &mut Journal,
@@ -353,8 +354,8 @@ impl DevicePath {
     /// New values on old pivots, and whether they serve. The host waits once unless that leaves a doubt.
     fn renew_resident(
         &self,
-        old: &mut DeviceFactors,
-        values: NewValues<'_>,
+        old: &mut DeviceFactors<W>,
+        values: NewValues<'_, W>,
         shared: &Shared,
         refinement: &refine::Options,
         journal: &mut Journal,
@@ -373,7 +374,7 @@ impl DevicePath {
             Ok(measured) => (Ok(()), measured),
             Err(error) => (Err(error), None),
         };
-        let probe = |engine: &dyn AnyDeviceEngine, journal: &mut Journal| {
+        let probe = |engine: &dyn AnyDeviceEngine<W>, journal: &mut Journal| {
             let Some(engine) = engine
                 .resident()
                 .filter(|_| is_to_be_probed(engine, shared))
@@ -391,20 +392,12 @@ impl DevicePath {
 
     /// Numbers on the device, or on another one of its group, copied to the host.
     pub(crate) fn fetch(&self, numbers: &impl BufferView<f64>) -> Result<Vec<f64>, Error> {
-        let stream = self.backend.stream();
-        let fetched = if stream.reaches(numbers) {
-            stream.download(numbers)
-        } else {
-            stream.alloc(numbers.len()).and_then(|mut here| {
-                stream.copy_across(&mut here, numbers)?;
-                stream.download(&here)
-            })
-        };
+        let fetched = fetched(self.backend.stream(), numbers);
         fetched.map_err(|e| Error::from_device(e, "numeric"))
     }
 
     /// The policy of a refactorization of `old`: pivots that were searched are used as they are.
-    fn kept_pivots(&self, old: &DeviceFactors, shared: &Shared) -> PivotPolicy {
+    fn kept_pivots(&self, old: &DeviceFactors<W>, shared: &Shared) -> PivotPolicy {
         if let Some(pivots) = old.pivots {
             pivots
         } else if old.searched.is_some() || shared.options.searched_pivots().is_some() {
@@ -417,11 +410,11 @@ impl DevicePath {
     /// Whether the factors of new values on old pivots serve. `probe` measures what the engine did not.
     fn judge(
         &self,
-        old: &DeviceFactors,
+        old: &DeviceFactors<W>,
         renewed: Result<(), Error>,
         shared: &Shared,
         journal: &mut Journal,
-        probe: impl FnOnce(&dyn AnyDeviceEngine, &mut Journal) -> Result<Option<Probe>, Error>,
+        probe: impl FnOnce(&dyn AnyDeviceEngine<W>, &mut Journal) -> Result<Option<Probe>, Error>,
     ) -> Result<Verdict<Judged>, Error> {
         let is_static = shared.options.is_static();
         match renewed {
@@ -474,7 +467,11 @@ impl DevicePath {
     }
 
     /// Accepts the factors of new values. They stay those of the old ones if what can be said of them cannot be found out.
-    fn keep(old: &mut DeviceFactors, judged: Judged, target: f64) -> Result<Refactorized, Error> {
+    fn keep(
+        old: &mut DeviceFactors<W>,
+        judged: Judged,
+        target: f64,
+    ) -> Result<Refactorized, Error> {
         let before = (old.probe, old.condition.take());
         (old.probe, old.condition) = (judged.probe, judged.condition);
         match old.statement(target) {
@@ -494,9 +491,9 @@ impl DevicePath {
 
     /// New pivots for new values, the old ones having failed for `reason`. After an error `old` has its old values
     /// again.
-    pub(crate) fn repivot<T: RealScalar>(
+    pub(crate) fn repivot<T: Scalar<Wide = W>>(
         &self,
-        old: &mut DeviceFactors,
+        old: &mut DeviceFactors<W>,
         reason: String,
         task: Task<'_, T>,
         journal: &mut Journal,
@@ -526,14 +523,14 @@ impl DevicePath {
 
     /// New pivots on the old order and scaling; if those do not serve, everything anew for the new values, as if they had
     /// been analyzed and factorized.
-    fn new_pivots<T: RealScalar>(
+    fn new_pivots<T: Scalar<Wide = W>>(
         &self,
-        old: &DeviceFactors,
+        old: &DeviceFactors<W>,
         task: Task<'_, T>,
         journal: &mut Journal,
-    ) -> Result<DeviceFactors, Error> {
+    ) -> Result<DeviceFactors<W>, Error> {
         let shared = task.shared;
-        let serves = |found: DeviceFactors| {
+        let serves = |found: DeviceFactors<W>| {
             if found.misses(shared.target)
                 || shared.options.ordering.scaling && !found.is_in_range()
             {

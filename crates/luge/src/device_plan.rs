@@ -3,30 +3,25 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use luge_device::Stream;
-use luge_frontal::gpu::DeviceFrontalLu;
 use luge_ordering::{Matching, Ordering, OrderingOptions};
 
 use crate::attempts::Remedy;
-use crate::backend::Limits;
+use crate::backend::Field;
 use crate::backend::gpu::GpuBackend;
 use crate::device_analysis::AnyDeviceAnalysis;
 use crate::device_choice;
-use crate::device_columns::ColumnAnalysis;
-use crate::device_forest::Forest;
-use crate::device_tree::TreeAnalysis;
+use crate::device_place::DevicePlace;
 use crate::error::Error;
 use crate::inform::Inform;
 use crate::options::{DeviceEngine, Options};
-use crate::ordered::{
-    costs_of, for_static_pivots, order_rows, round_to_powers_of_two, transform_of,
-};
+use crate::ordered::{costs_of, for_static_pivots, order_rows};
+use crate::planner::planner;
 use crate::shared::Shared;
 use crate::stored::Rows;
-use crate::threads::Threads;
 
 /// A device.
-pub(crate) struct DevicePath {
-    pub analysis: Arc<dyn AnyDeviceAnalysis>,
+pub(crate) struct DevicePath<W> {
+    pub analysis: Arc<dyn AnyDeviceAnalysis<W>>,
     pub backend: GpuBackend,
     /// What else might do if static pivots on this analysis do not.
     pub alternative: Option<Matching>,
@@ -35,80 +30,16 @@ pub(crate) struct DevicePath {
     matching: Matching,
     pub single: bool,
     /// The plan on the other devices of the group, once something was dealt out to them.
-    replicas: Replicas,
+    replicas: Replicas<W>,
 }
 
 /// An analysis on each of the other devices.
-type Replicas = Arc<Mutex<Option<Vec<Arc<dyn AnyDeviceAnalysis>>>>>;
+type Replicas<W> = Arc<Mutex<Option<Vec<Arc<dyn AnyDeviceAnalysis<W>>>>>>;
 
-/// Seconds that the analysis of a tree takes for each entry of a matrix, likewise.
-const TREE_PER_ENTRY: f64 = 20e-9;
-
-/// What plans for a device are made of.
-#[derive(Clone, Copy)]
-pub(crate) struct DevicePlace<'a> {
-    pub backend: &'a GpuBackend,
-    pub limits: &'a Limits,
-    pub threads: &'a Threads,
-    pub rows: &'a Rows<'a>,
-    pub single: bool,
-}
-
-impl DevicePlace<'_> {
-    fn columns(self, ordering: Ordering) -> Result<Arc<dyn AnyDeviceAnalysis>, Error> {
-        let transform = transform_of(ordering).0;
-        Ok(if self.single {
-            ColumnAnalysis::<f32>::analyze(self.rows, transform, self.backend, self.limits)?
-        } else {
-            ColumnAnalysis::<f64>::analyze(self.rows, transform, self.backend, self.limits)?
-        })
-    }
-
-    fn forest(self, mut ordering: Ordering) -> Result<Forest, Error> {
-        let _span = tracing::info_span!("symbolic").entered();
-        if ordering.log10_matching_product.is_some() {
-            round_to_powers_of_two(&mut ordering.scaling);
-        }
-        let elimination = ordering.forest.take();
-        let (transform, block_ptr) = transform_of(ordering);
-        self.threads.run(self.work(), |threads| {
-            Forest::analyze(
-                self.rows,
-                transform,
-                block_ptr,
-                elimination.as_ref(),
-                self.single,
-                threads,
-            )
-        })
-    }
-
-    /// The tree on the device, if there is memory for its factors.
-    fn tree(self, forest: Forest) -> Result<Arc<dyn AnyDeviceAnalysis>, Error> {
-        self.backend.check_memory(forest.device_bytes())?;
-        let (backend, threads) = (self.backend, self.threads);
-        threads.run(
-            self.work(),
-            |count| -> Result<Arc<dyn AnyDeviceAnalysis>, Error> {
-                Ok(if self.single {
-                    TreeAnalysis::<DeviceFrontalLu<f32>>::upload(forest, backend, threads, count)?
-                } else {
-                    TreeAnalysis::<DeviceFrontalLu<f64>>::upload(forest, backend, threads, count)?
-                })
-            },
-        )
-    }
-
-    /// Seconds of the analysis of a tree on one thread, or of its upload, at least.
-    fn work(self) -> f64 {
-        self.rows.pattern.nnz() as f64 * TREE_PER_ENTRY
-    }
-}
-
-impl DevicePath {
+impl<W: Field> DevicePath<W> {
     /// The path by a tree that is there.
     pub(crate) fn of_tree(
-        analysis: Arc<dyn AnyDeviceAnalysis>,
+        analysis: Arc<dyn AnyDeviceAnalysis<W>>,
         backend: &GpuBackend,
         alternative: Option<Matching>,
         single: bool,
@@ -146,7 +77,7 @@ impl DevicePath {
         let matching = ordering_options.matching;
         let wanted = options.device_engine;
         if wanted == DeviceEngine::Columns {
-            let analysis = place.columns(ordering)?;
+            let analysis = planner::<W>().columns(place, ordering)?;
             return Ok(path(DeviceEngine::Columns, matching, None, analysis));
         }
         let predicted = ordering.predicted;
@@ -162,7 +93,7 @@ impl DevicePath {
         if wanted == DeviceEngine::Tree || chosen == DeviceEngine::Tree {
             let unmatched = matching == Matching::Auto && !is_matched;
             let alternative = unmatched.then_some(Matching::Always);
-            let analysis = place.tree(forest)?;
+            let analysis = planner::<W>().tree(place, forest)?;
             return Ok(path(DeviceEngine::Tree, matching, alternative, analysis));
         }
         let matching = for_static_pivots(matching);
@@ -174,12 +105,12 @@ impl DevicePath {
             .tree_cost(None);
         let ordering = order_rows(&for_columns, place.threads, place.rows, values)?;
         inform.describe_ordering(&ordering);
-        let analysis = place.columns(ordering)?;
+        let analysis = planner::<W>().columns(place, ordering)?;
         Ok(path(DeviceEngine::Columns, matching, None, analysis))
     }
 }
 
-impl DevicePath {
+impl<W: Field> DevicePath<W> {
     /// ε of the type of the factors.
     pub(crate) fn epsilon(&self) -> f64 {
         if self.single {
@@ -215,7 +146,7 @@ impl DevicePath {
         Ok(places.map(path).collect())
     }
 
-    fn elsewhere(&self, analysis: Arc<dyn AnyDeviceAnalysis>, backend: GpuBackend) -> Self {
+    fn elsewhere(&self, analysis: Arc<dyn AnyDeviceAnalysis<W>>, backend: GpuBackend) -> Self {
         Self {
             analysis,
             backend,
@@ -228,11 +159,12 @@ impl DevicePath {
     pub(crate) fn analyze_again(
         &self,
         shared: &Shared,
-        values: &[f64],
+        values: &[W],
         remedy: Remedy,
-    ) -> Result<Arc<dyn AnyDeviceAnalysis>, Error> {
+    ) -> Result<Arc<dyn AnyDeviceAnalysis<W>>, Error> {
         let rows = Rows::new(&shared.pattern, shared.by_columns, &shared.limits.cancel)?;
-        let by_rows = rows.values(values);
+        let sizes = W::in_real(values);
+        let by_rows = rows.values(&sizes);
         let mut options = (*shared.ordering)
             .clone()
             .matching(remedy.matching(self.matching))
@@ -250,8 +182,10 @@ impl DevicePath {
             single: self.single,
         };
         match self.engine {
-            DeviceEngine::Columns => place.columns(ordering),
-            DeviceEngine::Tree | DeviceEngine::Auto => place.tree(place.forest(ordering)?),
+            DeviceEngine::Columns => planner::<W>().columns(place, ordering),
+            DeviceEngine::Tree | DeviceEngine::Auto => {
+                planner::<W>().tree(place, place.forest(ordering)?)
+            }
         }
     }
 }

@@ -7,43 +7,24 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use luge_frontal::gpu::DeviceFrontalLdlt;
 use luge_ordering::{Matching, SymmetricOrdering};
-use luge_sparse::{PivotPolicy, RealScalar};
+use luge_sparse::{PivotPolicy, Scalar};
 
 use crate::attempts::{
     Attempt, Found, REMEDIES, Remedy, best_of, is_numerical, remedies, unless_pivots_failed,
 };
+use crate::backend::Field;
 use crate::backend::gpu::GpuBackend;
 use crate::device_analysis::AnyDeviceAnalysis;
 use crate::device_factors::{DeviceFactors, regular};
 use crate::device_plan::DevicePath;
-use crate::device_tree::TreeAnalysis;
 use crate::error::Error;
+use crate::planner::planner;
 use crate::shared::Shared;
 use crate::symmetric::Request;
 use crate::task::{Journal, Task};
 
-/// Orders a symmetric matrix for the tree and plans for it, if there is memory for its factors.
-fn planned(
-    request: &Request<'_>,
-    ordering: &mut SymmetricOrdering,
-    backend: &GpuBackend,
-) -> Result<Arc<dyn AnyDeviceAnalysis>, Error> {
-    let forest = request.forest(ordering)?;
-    backend.check_memory(forest.device_bytes())?;
-    let threads = request.threads;
-    let upload = |count| -> Result<Arc<dyn AnyDeviceAnalysis>, Error> {
-        Ok(if request.single {
-            TreeAnalysis::<DeviceFrontalLdlt<f32>>::upload(forest, backend, threads, count)?
-        } else {
-            TreeAnalysis::<DeviceFrontalLdlt<f64>>::upload(forest, backend, threads, count)?
-        })
-    };
-    threads.run(request.seconds(), upload)
-}
-
-impl DevicePath {
+impl<W: Field> DevicePath<W> {
     /// The path for a symmetric matrix that is so ordered.
     pub(crate) fn symmetric(
         request: &Request<'_>,
@@ -51,7 +32,7 @@ impl DevicePath {
         backend: &GpuBackend,
     ) -> Result<Self, Error> {
         let alternative = ordering.matching_used.then_some(Matching::Never);
-        let analysis = planned(request, ordering, backend)?;
+        let analysis = planner::<W>().symmetric_tree(request, ordering, backend)?;
         Ok(Self::of_tree(
             analysis,
             backend,
@@ -64,22 +45,22 @@ impl DevicePath {
     fn symmetric_again(
         &self,
         shared: &Shared,
-        values: &[f64],
+        values: &[W],
         remedy: Remedy,
-    ) -> Result<Arc<dyn AnyDeviceAnalysis>, Error> {
+    ) -> Result<Arc<dyn AnyDeviceAnalysis<W>>, Error> {
         let Some(request) = Request::again(shared, remedy, self.single, true) else {
             unreachable!("a symmetric matrix")
         };
-        let (mut ordering, _memory) = request.order(Some(values))?;
-        planned(&request, &mut ordering, &self.backend)
+        let (mut ordering, _memory) = request.order(Some(&W::in_real(values)))?;
+        planner::<W>().symmetric_tree(&request, &mut ordering, &self.backend)
     }
 
     /// Finds factors of a symmetric matrix by the pivoting that the options ask for.
-    pub(crate) fn create_symmetric<T: RealScalar>(
+    pub(crate) fn create_symmetric<T: Scalar<Wide = W>>(
         &self,
         task: Task<'_, T>,
         journal: &mut Journal,
-    ) -> Result<DeviceFactors, Error> {
+    ) -> Result<DeviceFactors<W>, Error> {
         let found = self.search_on(&self.analysis, task, journal);
         let remedies = remedies(&found, self.alternative, task.shared);
         if remedies.is_empty() {
@@ -91,12 +72,12 @@ impl DevicePath {
 
     /// Orders, scales and factorizes for the values at hand, with one remedy after another until the factors serve, and
     /// gives the best.
-    fn symmetric_anew<T: RealScalar>(
+    fn symmetric_anew<T: Scalar<Wide = W>>(
         &self,
         remedies: &[Remedy],
         task: Task<'_, T>,
         journal: &mut Journal,
-    ) -> Result<DeviceFactors, Error> {
+    ) -> Result<DeviceFactors<W>, Error> {
         best_of(remedies, task.shared, |remedy| {
             let start = Instant::now();
             let analysis = self.symmetric_again(task.shared, task.values, remedy);
@@ -106,20 +87,20 @@ impl DevicePath {
     }
 
     /// Tries the policies that the options name.
-    fn search_on<T: RealScalar>(
+    fn search_on<T: Scalar<Wide = W>>(
         &self,
-        analysis: &Arc<dyn AnyDeviceAnalysis>,
+        analysis: &Arc<dyn AnyDeviceAnalysis<W>>,
         task: Task<'_, T>,
         journal: &mut Journal,
-    ) -> Result<DeviceFactors, Error> {
+    ) -> Result<DeviceFactors<W>, Error> {
         let policies = self.symmetric_policies(task.shared);
         self.search_by(&policies, analysis, task, journal)
     }
 
     /// Factorizes the values of `old` with the next stricter threshold, which is returned, if there is one.
-    pub(crate) fn raise_threshold<T: RealScalar>(
+    pub(crate) fn raise_threshold<T: Scalar<Wide = W>>(
         &self,
-        old: &mut DeviceFactors,
+        old: &mut DeviceFactors<W>,
         task: Task<'_, T>,
         journal: &mut Journal,
     ) -> Result<Option<f64>, Error> {
@@ -131,16 +112,16 @@ impl DevicePath {
     }
 
     /// Tries the policies one after another until the factors reach the target, and keeps the best.
-    fn search_by<T: RealScalar>(
+    fn search_by<T: Scalar<Wide = W>>(
         &self,
         policies: &[PivotPolicy],
-        analysis: &Arc<dyn AnyDeviceAnalysis>,
+        analysis: &Arc<dyn AnyDeviceAnalysis<W>>,
         task: Task<'_, T>,
         journal: &mut Journal,
-    ) -> Result<DeviceFactors, Error> {
+    ) -> Result<DeviceFactors<W>, Error> {
         let shared = task.shared;
         let values = shared.stored_part(task.values);
-        let mut best: Option<DeviceFactors> = None;
+        let mut best: Option<DeviceFactors<W>> = None;
         let mut failure = None;
         for &pivots in policies {
             let start = Instant::now();
@@ -183,12 +164,12 @@ impl DevicePath {
 
     /// New pivots for new values of a symmetric matrix, on the old order and scaling; if those do not serve, everything anew
     /// for the new values.
-    pub(crate) fn new_symmetric_pivots<T: RealScalar>(
+    pub(crate) fn new_symmetric_pivots<T: Scalar<Wide = W>>(
         &self,
-        old: &DeviceFactors,
+        old: &DeviceFactors<W>,
         task: Task<'_, T>,
         journal: &mut Journal,
-    ) -> Result<DeviceFactors, Error> {
+    ) -> Result<DeviceFactors<W>, Error> {
         match self.search_on(&old.analysis, task, journal) {
             Ok(found) if found.serves(task.shared) => Ok(found),
             Err(error) if !is_numerical(&error) => Err(error),

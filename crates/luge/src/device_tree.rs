@@ -10,7 +10,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use luge_device::{Buffer, Stream};
+use luge_device::{Buffer, DeviceError, Slice, Stream};
 use luge_frontal::gpu::{DeviceTree, ExpectedPivots, Workspace};
 use luge_solve::backward_error::Residual;
 use luge_solve::gpu::{self as solve_gpu, DeviceMatrix, DevicePattern, Measures, Refined};
@@ -24,7 +24,7 @@ use crate::backend::{DeviceCosts, Limits};
 use crate::determinant::Determinant;
 use crate::device_analysis::{
     AnyDeviceAnalysis, AnyDeviceEngine, BatchBytes, NewValues, ResidentEngine, Search,
-    SearchedPivots, System,
+    SearchedPivots, System, fetched,
 };
 use crate::device_forest::Forest;
 use crate::device_scratch::{KNOWN_BYTES_PER_ROW, Known, Patterns, Scratch, known, lock};
@@ -138,7 +138,7 @@ fn epsilon<L: TreeFactors>() -> f64 {
     <L::Value as Float>::epsilon().to_f64()
 }
 
-impl<L: TreeFactors> AnyDeviceAnalysis for TreeAnalysis<L> {
+impl<L: TreeFactors> AnyDeviceAnalysis<f64> for TreeAnalysis<L> {
     fn transform(&self) -> &Transform {
         &self.forest.transform
     }
@@ -166,7 +166,7 @@ impl<L: TreeFactors> AnyDeviceAnalysis for TreeAnalysis<L> {
         a: &[f64],
         pivots: PivotPolicy,
         limits: &Limits,
-    ) -> Result<Box<dyn AnyDeviceEngine>, Error> {
+    ) -> Result<Box<dyn AnyDeviceEngine<f64>>, Error> {
         let _span = tracing::info_span!("numeric").entered();
         let values = self
             .threads
@@ -194,7 +194,7 @@ impl<L: TreeFactors> AnyDeviceAnalysis for TreeAnalysis<L> {
     fn on_stream(
         self: Arc<Self>,
         stream: &Stream,
-    ) -> Result<Option<Arc<dyn AnyDeviceAnalysis>>, Error> {
+    ) -> Result<Option<Arc<dyn AnyDeviceAnalysis<f64>>>, Error> {
         Ok(Some(Arc::new(Self {
             forest: Arc::clone(&self.forest),
             on_device: Arc::clone(&self.on_device),
@@ -207,7 +207,10 @@ impl<L: TreeFactors> AnyDeviceAnalysis for TreeAnalysis<L> {
         })))
     }
 
-    fn on_device(&self, backend: &GpuBackend) -> Result<Option<Arc<dyn AnyDeviceAnalysis>>, Error> {
+    fn on_device(
+        &self,
+        backend: &GpuBackend,
+    ) -> Result<Option<Arc<dyn AnyDeviceAnalysis<f64>>>, Error> {
         backend.check_memory(self.forest.device_bytes())?;
         let forest = Arc::clone(&self.forest);
         Ok(Some(Self::upload(forest, backend, &self.threads, 1)?))
@@ -244,11 +247,11 @@ impl<L: TreeFactors> AnyDeviceAnalysis for TreeAnalysis<L> {
         pivots: PivotPolicy,
         backend: &GpuBackend,
         limits: &Limits,
-    ) -> Result<SearchedPivots, Error> {
+    ) -> Result<SearchedPivots<f64>, Error> {
         let _span = tracing::info_span!("pivot search").entered();
         let start = Instant::now();
         let moved = L::with_searched_pivots(&self.forest, a, pivots, limits)?;
-        let (analysis, num_off_diagonal): (Arc<dyn AnyDeviceAnalysis>, usize) = match moved {
+        let (analysis, num_off_diagonal): (Arc<dyn AnyDeviceAnalysis<f64>>, usize) = match moved {
             None => (self, 0),
             Some((forest, num_off_diagonal)) => {
                 backend.check_memory(forest.device_bytes())?;
@@ -492,7 +495,7 @@ impl<L: TreeFactors> Engine<f64> for TreeEngine<L> {
     }
 }
 
-impl<L: TreeFactors> AnyDeviceEngine for TreeEngine<L> {
+impl<L: TreeFactors> AnyDeviceEngine<f64> for TreeEngine<L> {
     fn refactorize(
         &mut self,
         a: &[f64],
@@ -534,19 +537,19 @@ impl<L: TreeFactors> AnyDeviceEngine for TreeEngine<L> {
         Ok(())
     }
 
-    fn resident(&self) -> Option<&dyn ResidentEngine> {
+    fn resident(&self) -> Option<&dyn ResidentEngine<f64>> {
         Some(self)
     }
 
-    fn resident_mut(&mut self) -> Option<&mut dyn ResidentEngine> {
+    fn resident_mut(&mut self) -> Option<&mut dyn ResidentEngine<f64>> {
         Some(self)
     }
 }
 
-impl<L: TreeFactors> ResidentEngine for TreeEngine<L> {
+impl<L: TreeFactors> ResidentEngine<f64> for TreeEngine<L> {
     fn refactorize_resident(
         &mut self,
-        a: NewValues<'_>,
+        a: NewValues<'_, f64>,
         pivots: PivotPolicy,
         probed: Option<&Shared>,
     ) -> Result<Option<Measures>, Error> {
@@ -608,6 +611,26 @@ impl<L: TreeFactors> ResidentEngine for TreeEngine<L> {
         let (x, b) = (fetched(x).map_err(in_probe)?, fetched(b).map_err(in_probe)?);
         let residual = Residual::new(shared.view(&values), &x, &b);
         Ok((refined, Some(worst_row(&residual, &b))))
+    }
+
+    fn upload(&self, numbers: &[f64]) -> Result<Buffer<f64>, DeviceError> {
+        self.analysis.threads.upload(&self.analysis.stream, numbers)
+    }
+
+    fn alloc(&self, len: usize) -> Result<Buffer<f64>, DeviceError> {
+        self.analysis.stream.alloc(len)
+    }
+
+    fn copy_from_host(&self, to: &mut Buffer<f64>, numbers: &[f64]) -> Result<(), DeviceError> {
+        self.analysis.stream.copy_from_host(to, numbers)
+    }
+
+    fn download(&self, numbers: Slice<'_, f64>) -> Result<Vec<f64>, DeviceError> {
+        fetched(&self.analysis.stream, &numbers)
+    }
+
+    fn copy_to_host(&self, numbers: &Buffer<f64>, to: &mut [f64]) -> Result<(), DeviceError> {
+        self.analysis.stream.copy_to_host(numbers, to)
     }
 
     fn begin_solve(

@@ -31,6 +31,14 @@ pub enum Error {
         /// The values that are allowed.
         range: &'static str,
     },
+    /// An option asks for what there is for real matrices only, and the matrix is complex.
+    #[error("the option {option} is {value}, which complex matrices do not have yet")]
+    RealOnly {
+        /// The field of [`Options`](crate::Options).
+        option: &'static str,
+        /// Its value.
+        value: String,
+    },
     /// The caller's permutations ([`Method::User`](luge_ordering::Method::User)) are for another order than that of the
     /// matrix.
     #[error(

@@ -5,12 +5,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 #[cfg(feature = "gpu")]
-use luge_device::{Buffer, Slice, Stream};
+use luge_device::{Buffer, Slice};
 use luge_solve::backward_error::{Measured, RowNorms, max_abs};
 use luge_solve::extended::Extended;
 #[cfg(feature = "gpu")]
 use luge_solve::gpu::{Measures, Refined as OnDevice};
 use luge_solve::refine::{self, Refined, refine, refine_extended};
+use luge_sparse::num_traits::Float;
 use luge_sparse::{
     FilledPattern, Index, Inertia, Levels, MatrixRef, MatrixView, RealScalar, Reservation, Scalar,
     bytes_of,
@@ -18,6 +19,7 @@ use luge_sparse::{
 
 use crate::accuracy::{Accuracy, ORDINARY, OnePass};
 use crate::attempts::Found;
+use crate::backend::Field;
 use crate::determinant::Determinant;
 #[cfg(feature = "gpu")]
 use crate::device_analysis::{NewValues, ResidentEngine, Search, System};
@@ -103,9 +105,8 @@ pub struct Factors<T: Scalar> {
 /// The factors of one path.
 enum Computed<W> {
     Host(HostFactors<W>),
-    /// As for [`Path::Device`].
     #[cfg(feature = "gpu")]
-    Device(DeviceFactors),
+    Device(DeviceFactors<W>),
 }
 
 /// A solution and how good it is.
@@ -155,8 +156,8 @@ impl std::fmt::Debug for SolutionCheck {
     }
 }
 
-impl Computed<f64> {
-    fn engine(&self) -> &dyn Engine<f64> {
+impl<W: Field> Computed<W> {
+    fn engine(&self) -> &dyn Engine<W> {
         match self {
             Self::Host(host) => host.engine.as_ref(),
             #[cfg(feature = "gpu")]
@@ -174,7 +175,7 @@ impl Computed<f64> {
     }
 }
 
-impl<T: RealScalar> Factors<T> {
+impl<T: Scalar> Factors<T> {
     pub(crate) fn new<I: Index>(
         plan: Arc<Plan<T::Wide>>,
         a: &MatrixRef<'_, T, I>,
@@ -261,8 +262,8 @@ impl<T: RealScalar> Factors<T> {
             return Ok(values);
         }
         #[cfg(feature = "gpu")]
-        if let Some((engine, _)) = self.resident() {
-            let values = engine.download_values()?.into_iter().map(T::from_f64);
+        if let Some(engine) = self.resident() {
+            let values = engine.download_values()?.into_iter().map(T::narrow);
             let (values, _) = self.plan.shared.accepted(values.collect(), 1)?;
             return Ok(self.values.get_or_init(|| Arc::new(values.into_owned())));
         }
@@ -317,7 +318,7 @@ impl<T: RealScalar> Factors<T> {
     /// # Errors
     ///
     /// Those of the device.
-    pub fn determinant(&self) -> Result<Determinant, Error> {
+    pub fn determinant(&self) -> Result<Determinant<T::Wide>, Error> {
         self.computed.engine().determinant()
     }
 
@@ -336,17 +337,6 @@ impl<T: RealScalar> Factors<T> {
     /// [limit of delays](field@crate::Options::max_delays).
     pub fn perturbed_columns(&self) -> Option<Vec<usize>> {
         self.computed.engine().perturbed()
-    }
-
-    /// L and D of a symmetric matrix, to solve with each by itself, and with another D. `None` if the matrix was factorized
-    /// as a general one.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::OutOfMemory`] and [`Error::Cancelled`], where the factors have to be restored first; those of the device, from
-    /// which D is copied.
-    pub fn ldlt(&self) -> Result<Option<Ldlt<'_, T>>, Error> {
-        Ldlt::of(self.computed.engine(), self.n())
     }
 
     /// L and U of a general matrix as matrices, with the permutations: see [`LowerUpper`]. `None` if the matrix was
@@ -419,6 +409,26 @@ impl<T: RealScalar> Factors<T> {
         self.pass_in_place(x, true)
     }
 
+    /// Replaces b by the solution of Aᴴ·x = b, with the conjugate transpose; otherwise as
+    /// [`solve_in_place`](Self::solve_in_place). Of a real matrix that is
+    /// [`solve_transpose_in_place`](Self::solve_transpose_in_place).
+    ///
+    /// # Errors
+    ///
+    /// As [`solve_in_place`](Self::solve_in_place).
+    ///
+    /// # Panics
+    ///
+    /// If the length of `x` is not a multiple of n.
+    #[track_caller]
+    pub fn solve_adjoint_in_place(&self, x: &mut [T]) -> Result<Accuracy, Error> {
+        // Aᴴ·x = b is the conjugate of Aᵀ·x̄ = b̄.
+        conjugate(x);
+        let solved = self.pass_in_place(x, true);
+        conjugate(x);
+        solved
+    }
+
     #[track_caller]
     fn pass_in_place(&self, x: &mut [T], transpose: bool) -> Result<Accuracy, Error> {
         assert!(
@@ -449,19 +459,18 @@ impl<T: RealScalar> Factors<T> {
         }
         #[cfg(feature = "gpu")]
         if x.len() >= MANY_NUMBERS
-            && let Some((engine, stream)) = self.resident()
+            && let Some(engine) = self.resident()
             && let Some(x) = T::as_wide_mut(x)
         {
             let in_solve = |e| Error::from_device(e, "solve");
-            let threads = &self.plan.shared.threads;
-            let mut solution = threads.upload(stream, x).map_err(in_solve)?;
+            let mut solution = engine.upload(x).map_err(in_solve)?;
             let search = engine.begin_solve(&mut solution, nrhs, transpose)?;
             match search.wait() {
                 Ok(largest) if ORDINARY.contains(&largest) => {}
                 Ok(_) | Err(Error::SolutionNotFinite { .. }) => return Ok(false),
                 Err(error) => return Err(error),
             }
-            stream.copy_to_host(&solution, x).map_err(in_solve)?;
+            engine.copy_to_host(&solution, x).map_err(in_solve)?;
             return Ok(true);
         }
         let bytes = bytes_of::<f64>(2 * x.len());
@@ -471,8 +480,9 @@ impl<T: RealScalar> Factors<T> {
             .engine()
             .solve(&T::in_wide(x), nrhs, transpose)?;
         // What is hardly above the smallest normal number has lost digits.
-        let smallest = T::min_positive_value().to_f64() / T::epsilon().to_f64().powi(2);
-        let range = ORDINARY.start().max(smallest)..=ORDINARY.end().min(T::max_value().to_f64());
+        let smallest = T::Real::min_positive_value().to_f64() / T::Real::epsilon().to_f64().powi(2);
+        let range =
+            ORDINARY.start().max(smallest)..=ORDINARY.end().min(T::Real::max_value().to_f64());
         let largest = |x: &[T::Wide]| reductions::largest_magnitude(x, 1);
         if !solution.chunks(n).all(|x| range.contains(&largest(x))) {
             return Ok(false);
@@ -546,6 +556,25 @@ impl<T: RealScalar> Factors<T> {
         self.solve_transpose_many(b, 1)
     }
 
+    /// Solves Aᴴ·x = b, with the conjugate transpose; otherwise as [`solve`](Self::solve). Of a real matrix that is
+    /// [`solve_transpose`](Self::solve_transpose).
+    ///
+    /// # Errors
+    ///
+    /// As [`solve`](Self::solve).
+    ///
+    /// # Panics
+    ///
+    /// If `b` is not of length n.
+    #[track_caller]
+    pub fn solve_adjoint(&self, b: &[T]) -> Result<Solution<T>, Error> {
+        let mut b = b.to_vec();
+        conjugate(&mut b);
+        let mut solution = self.solve_transpose(&b)?;
+        conjugate(&mut solution.x);
+        Ok(solution)
+    }
+
     /// Solves A·X = B for `nrhs` right-hand sides that stand one after another in `b`. The inform
     /// has the largest errors and the most steps of them all.
     ///
@@ -615,14 +644,12 @@ impl<T: RealScalar> Factors<T> {
 
 /// What works with vectors on a device.
 #[cfg(feature = "gpu")]
-impl<T: RealScalar> Factors<T> {
-    /// The engine that keeps values and vectors on the device, if that is where they are, and its stream.
-    fn resident(&self) -> Option<(&dyn ResidentEngine, &Stream)> {
-        match (&self.plan.path, &self.computed) {
-            (Path::Device(path), Computed::Device(factors)) => {
-                Some((factors.engine.resident()?, path.backend.stream()))
-            }
-            _ => None,
+impl<T: Scalar> Factors<T> {
+    /// The engine that keeps values and vectors on the device, if that is where they are.
+    fn resident(&self) -> Option<&dyn ResidentEngine<T::Wide>> {
+        match &self.computed {
+            Computed::Device(factors) => factors.engine.resident(),
+            Computed::Host(_) => None,
         }
     }
 
@@ -630,8 +657,8 @@ impl<T: RealScalar> Factors<T> {
     /// are out of the range in which the device measures.
     fn solve_columns_resident(
         &self,
-        (engine, stream): (&dyn ResidentEngine, &Stream),
-        b: &[f64],
+        engine: &dyn ResidentEngine<T::Wide>,
+        b: &[T::Wide],
         nrhs: usize,
         transpose: bool,
         refinement: &refine::Options,
@@ -646,40 +673,108 @@ impl<T: RealScalar> Factors<T> {
                 nrhs: b.len() / n,
                 transpose,
             };
-            let there = self
-                .plan
-                .shared
-                .threads
-                .upload(stream, b)
-                .map_err(in_solve)?;
-            let mut solution = stream.alloc(b.len()).map_err(in_solve)?;
+            let there = engine.upload(b).map_err(in_solve)?;
+            let mut solution = engine.alloc(b.len()).map_err(in_solve)?;
             let refined = engine.solve_refined(system, &there, &mut solution, refinement)?;
             if is_out_of_range(&refined) {
                 return Ok(None);
             }
-            let mut solved = stream.download(&solution).map_err(in_solve)?;
+            let mut solved = engine.download(solution.slice(..)).map_err(in_solve)?;
             achieved.add_steps(refined.iter().map(|refined| refined.steps));
-            if size_of::<T>() == size_of::<f64>() {
+            if size_of::<T>() == size_of::<T::Wide>() {
                 achieved.add_errors(refined.iter().map(|refined| refined.measures));
             } else {
                 // What the caller gets is measured.
-                solved
-                    .iter_mut()
-                    .for_each(|v| *v = T::from_f64(*v).to_f64());
-                if let Some(at) = solved.iter().position(|v| !v.is_finite()) {
+                solved.iter_mut().for_each(|v| *v = T::narrow(*v).widen());
+                if let Some(at) = solved.iter().position(|v| !v.is_number()) {
                     return Err(Error::SolutionNotFinite { row: at % n });
                 }
-                let copied = stream.copy_from_host(&mut solution, &solved);
+                let copied = engine.copy_from_host(&mut solution, &solved);
                 copied.map_err(in_solve)?;
                 achieved.add_errors(engine.measure(system, &there, &solution)?);
             }
-            x.extend(solved.into_iter().map(T::from_f64));
+            x.extend(solved.into_iter().map(T::narrow));
         }
         Ok(Some((x, achieved)))
+    }
+
+    /// Factorizes new values, which are in the order in which callers store the analyzed matrix, with an engine that keeps
+    /// them. They are on the host after it only where the old pivots do not serve.
+    fn renew_resident(
+        &mut self,
+        plan: &Plan<T::Wide>,
+        values: NewValues<'_, T::Wide>,
+        threads: usize,
+    ) -> Result<Refactorized, Error> {
+        let shared = &plan.shared;
+        let (Path::Device(path), Computed::Device(factors)) = (&plan.path, &mut self.computed)
+        else {
+            unreachable!("factors on a device")
+        };
+        let mut journal = Journal::after(&self.analyzed);
+        let work = work_bytes::<T>(shared.n(), shared.nnz());
+        let _of_work = shared.limits.reserve(work, "numeric")?;
+        let refinement = of_probe::<T>(shared);
+        let reason =
+            match path.refactorize_resident(factors, values, shared, &refinement, &mut journal)? {
+                Verdict::Serve(outcome) => {
+                    self.values = OnceLock::new();
+                    self.accept(OnceLock::new(), journal)?;
+                    return Ok(outcome);
+                }
+                Verdict::Fail(reason) => reason,
+            };
+        let stored = match values {
+            NewValues::OnHost { values, .. } => Ok(Cow::Borrowed(values)),
+            NewValues::OnDevice(values) => match factors.engine.resident() {
+                Some(engine) => engine.download(values).map(Cow::Owned),
+                None => unreachable!("an engine that keeps values"),
+            },
+        };
+        let stored = stored.map_err(|e| Error::from_device(e, "numeric"));
+        let whole = stored.and_then(|stored| Self::whole_values(plan, &stored, threads));
+        let (values, largest) = whole.map_err(|error| factors.restored(error))?;
+        let norms = OnceLock::new();
+        let task = Task {
+            shared,
+            a: shared.view(&values),
+            values: &T::in_wide(&values),
+            largest,
+            norms: &norms,
+        };
+        let outcome = path.repivot(factors, reason, task, &mut journal)?;
+        self.values = OnceLock::from(Arc::new(values));
+        self.accept(norms, journal)?;
+        Ok(outcome)
+    }
+
+    /// The values of all entries of the analyzed matrix, given those that callers store, and the largest magnitude among
+    /// them.
+    fn whole_values(
+        plan: &Plan<T::Wide>,
+        stored: &[T::Wide],
+        threads: usize,
+    ) -> Result<(Vec<T>, f64), Error> {
+        let stored = stored.iter().map(|&v| T::narrow(v)).collect();
+        let (values, largest) = plan.shared.accepted(stored, threads)?;
+        Ok((values.into_owned(), largest))
     }
 }
 
 impl<T: RealScalar> Factors<T> {
+    /// L and D of a symmetric matrix, to solve with each by itself, and with another D. `None` if the matrix was factorized
+    /// as a general one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfMemory`] and [`Error::Cancelled`], where the factors have to be restored first; those of the device, from
+    /// which D is copied.
+    pub fn ldlt(&self) -> Result<Option<Ldlt<'_, T>>, Error> {
+        Ldlt::of(self.computed.engine(), self.n())
+    }
+}
+
+impl<T: Scalar> Factors<T> {
     /// Solves, and measures and refines on the host.
     fn solve_columns(
         &self,
@@ -1016,72 +1111,8 @@ impl<T: RealScalar> Factors<T> {
         let Path::Device(path) = &plan.path else {
             unreachable!("factors on a device")
         };
-        let values = NewValues::OnDevice(values);
-        let (values, largest) = Self::whole_values(&plan, path, values, 1)?;
+        let (values, largest) = Self::whole_values(&plan, &path.fetch(&values)?, 1)?;
         self.renew_on_host(&plan, Cow::Owned(values), largest, 1)
-    }
-
-    /// Factorizes new values, which are in the order in which callers store the analyzed matrix, with an engine that keeps
-    /// them. They are on the host after it only where the old pivots do not serve.
-    fn renew_resident(
-        &mut self,
-        plan: &Plan<T::Wide>,
-        values: NewValues<'_>,
-        threads: usize,
-    ) -> Result<Refactorized, Error> {
-        let shared = &plan.shared;
-        let (Path::Device(path), Computed::Device(factors)) = (&plan.path, &mut self.computed)
-        else {
-            unreachable!("factors on a device")
-        };
-        let mut journal = Journal::after(&self.analyzed);
-        let work = work_bytes::<T>(shared.n(), shared.nnz());
-        let _of_work = shared.limits.reserve(work, "numeric")?;
-        let refinement = of_probe::<T>(shared);
-        let reason =
-            match path.refactorize_resident(factors, values, shared, &refinement, &mut journal)? {
-                Verdict::Serve(outcome) => {
-                    self.values = OnceLock::new();
-                    self.accept(OnceLock::new(), journal)?;
-                    return Ok(outcome);
-                }
-                Verdict::Fail(reason) => reason,
-            };
-        let whole = Self::whole_values(plan, path, values, threads);
-        let (values, largest) = whole.map_err(|error| factors.restored(error))?;
-        let norms = OnceLock::new();
-        let task = Task {
-            shared,
-            a: shared.view(&values),
-            values: &T::in_wide(&values),
-            largest,
-            norms: &norms,
-        };
-        let outcome = path.repivot(factors, reason, task, &mut journal)?;
-        self.values = OnceLock::from(Arc::new(values));
-        self.accept(norms, journal)?;
-        Ok(outcome)
-    }
-
-    /// The values of all entries of the analyzed matrix, given those that callers store, and the largest magnitude among
-    /// them.
-    fn whole_values(
-        plan: &Plan<T::Wide>,
-        path: &DevicePath,
-        values: NewValues<'_>,
-        threads: usize,
-    ) -> Result<(Vec<T>, f64), Error> {
-        let fetched;
-        let stored = match values {
-            NewValues::OnHost { values, .. } => values,
-            NewValues::OnDevice(values) => {
-                fetched = path.fetch(&values)?;
-                &fetched[..]
-            }
-        };
-        let stored = stored.iter().map(|&v| T::from_f64(v)).collect();
-        let (values, largest) = plan.shared.accepted(stored, threads)?;
-        Ok((values.into_owned(), largest))
     }
 
     /// Replaces right-hand sides on the device, `f64` and one after another, by solutions of A·X = B, or of Aᵀ·X = B if
@@ -1148,7 +1179,7 @@ impl<T: RealScalar> Factors<T> {
                 });
             }
         };
-        if let Some((engine, _)) = self.resident() {
+        if let Some(engine) = self.resident() {
             let search = engine.begin_solve(x, nrhs, transpose)?;
             return Ok(SolutionCheck {
                 search: Some(search),
@@ -1214,7 +1245,7 @@ impl<T: RealScalar> Factors<T> {
     /// which a device measures.
     fn solve_vectors(
         &self,
-        path: &DevicePath,
+        path: &DevicePath<T::Wide>,
         b: &Buffer<f64>,
         x: &mut Buffer<f64>,
         nrhs: usize,
@@ -1223,7 +1254,7 @@ impl<T: RealScalar> Factors<T> {
     ) -> Result<Achieved, Error> {
         let _span = tracing::info_span!("solve").entered();
         let n = self.n();
-        if let Some((engine, _)) = self.resident() {
+        if let Some(engine) = self.resident() {
             let system = System {
                 shared: &self.plan.shared,
                 nrhs,
@@ -1253,7 +1284,7 @@ impl<T: RealScalar> Factors<T> {
 
     /// The path of factors on a device, for vectors of the right length, and how many of these have entries.
     #[track_caller]
-    fn check_vectors(&self, x: &Buffer<f64>, nrhs: usize) -> (&DevicePath, usize) {
+    fn check_vectors(&self, x: &Buffer<f64>, nrhs: usize) -> (&DevicePath<T::Wide>, usize) {
         let Path::Device(path) = &self.plan.path else {
             panic!("factors on the CPU solve for no vectors on a device")
         };
@@ -1261,7 +1292,7 @@ impl<T: RealScalar> Factors<T> {
     }
 }
 
-impl<T: RealScalar> Factors<T> {
+impl<T: Scalar> Factors<T> {
     /// Forgets what was known of the old values.
     fn accept(&mut self, norms: OnceLock<RowNorms>, journal: Journal) -> Result<(), Error> {
         self.norms = norms;
@@ -1519,6 +1550,13 @@ fn check_length(len: usize, n: usize, nrhs: usize) -> usize {
         "the {count}right-hand {sides} {have} {len} entries; the matrix has order {n}"
     );
     if n == 0 { 0 } else { nrhs }
+}
+
+/// Takes the complex conjugates of numbers.
+fn conjugate<T: Scalar>(numbers: &mut [T]) {
+    if T::COMPONENTS > 1 {
+        numbers.iter_mut().for_each(|v| *v = v.conjugate());
+    }
 }
 
 /// What is wrong where a solution of length `n` is not finite: the right-hand side, if that is not finite either.

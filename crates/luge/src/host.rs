@@ -7,10 +7,9 @@ use std::borrow::Cow;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use luge_frontal::FrontalScalar;
 use luge_numeric::cpu::Entries;
-use luge_numeric::cpu::blocks::{
-    self, BlockLu, BlockPlan, BlockScalar, FrontSizes, Predicted, Whole,
-};
+use luge_numeric::cpu::blocks::{self, BlockLu, BlockPlan, FrontSizes, Predicted, Whole};
 use luge_ordering::BlockReport;
 use luge_solve::scaled;
 use luge_sparse::num_traits::{Float, Zero};
@@ -69,7 +68,7 @@ pub(crate) trait AnyHost<W>: Send + Sync {
     /// The exponent of 1 / (min Dr · min Dc).
     fn inverse_exponent(&self) -> i32;
 
-    /// `"f32"` or `"f64"`.
+    /// The [name](Scalar::NAME) of the type of the factors.
     fn precision(&self) -> &'static str;
 
     /// ε of the type of the factors.
@@ -144,6 +143,17 @@ impl<T: Scalar> KeptValues<T::Wide> for Vec<T> {
     }
 }
 
+/// What plans for the CPU are made of.
+#[derive(Clone, Copy)]
+pub(crate) struct HostPlace<'a> {
+    pub engine: CpuEngine,
+    pub threads: &'a Threads,
+    pub limits: &'a Limits,
+    pub rows: &'a Rows<'a>,
+    /// Whether factors are of single precision.
+    pub single: bool,
+}
+
 /// The analysis for factors of type `F` by a plan of type `P`.
 pub(crate) struct HostAnalysis<F, P = BlockPlan> {
     transform: Transform,
@@ -180,7 +190,7 @@ struct ScaledEntries<'a, W> {
     of_entries: &'a EntryScaling,
 }
 
-impl<F: BlockScalar> Entries<F> for ScaledEntries<'_, F::Wide> {
+impl<F: FrontalScalar> Entries<F> for ScaledEntries<'_, F::Wide> {
     fn count(&self) -> usize {
         self.source.len()
     }
@@ -214,7 +224,7 @@ impl<F: BlockScalar> Entries<F> for ScaledEntries<'_, F::Wide> {
     }
 }
 
-struct HostFactors<F: BlockScalar, P: HostPlan<F>> {
+struct HostFactors<F: FrontalScalar, P: HostPlan<F>> {
     analysis: Arc<HostAnalysis<F, P>>,
     /// Nothing as long as there is something in `spoiled`.
     lu: OnceLock<P::Factors>,
@@ -251,25 +261,28 @@ struct Weights {
 }
 
 /// Factors of no matrix, whose pivots are still there, and the values of A that they are to have again.
-struct Spoiled<F: BlockScalar, L> {
+struct Spoiled<F: FrontalScalar, L> {
     lu: L,
     a: Arc<dyn KeptValues<F::Wide>>,
 }
 
-impl<F: BlockScalar> HostAnalysis<F> {
+impl<F: FrontalScalar> HostAnalysis<F> {
     /// Analyzes B for the pattern of A. `blocks` are predictions for diagonal blocks, in
     /// their order; `memory` is reserved for the transform.
-    #[expect(clippy::too_many_arguments)]
     pub(crate) fn analyze(
-        a: &Rows<'_>,
+        place: HostPlace<'_>,
         transform: Transform,
         block_ptr: &[usize],
         blocks: &[BlockReport],
-        engine: CpuEngine,
-        threads: &Threads,
-        limits: &Limits,
         memory: Reservation,
     ) -> Result<Arc<Self>, Error> {
+        let HostPlace {
+            engine,
+            threads,
+            limits,
+            rows: a,
+            ..
+        } = place;
         let a_rows: &CompressedPattern = &a.pattern;
         let in_budget = |error| Error::from_budget(error, "symbolic");
         // Columns of B, the place of each of its entries, and the inverse permutation meanwhile.
@@ -284,12 +297,6 @@ impl<F: BlockScalar> HostAnalysis<F> {
                 entries: block.predicted.lnz + block.predicted.unz - columns as u64,
                 flops: block.predicted.flops,
             })
-        };
-        // Columns do for every matrix.
-        let engine = if F::HAS_FRONTS {
-            engine
-        } else {
-            CpuEngine::Columns
         };
         let mut plan = BlockPlan::new(&cols, block_ptr, engine, predicted, &limits.of_phase())
             .map_err(|e| {
@@ -310,7 +317,7 @@ impl<F: BlockScalar> HostAnalysis<F> {
     }
 }
 
-impl<F: BlockScalar, P: HostPlan<F>> HostAnalysis<F, P> {
+impl<F: FrontalScalar, P: HostPlan<F>> HostAnalysis<F, P> {
     /// The analysis by a plan for the entries of A by rows; `memory` is reserved for the transform.
     pub(crate) fn with_plan(
         mut plan: P,
@@ -463,7 +470,7 @@ fn is_tame(scaling: &Scaling) -> bool {
 const BYTES_PER_ROW: u64 = 176;
 const BYTES_BESIDE: u64 = 48 << 10;
 
-impl<F: BlockScalar, P: HostPlan<F>> AnyHost<F::Wide> for HostAnalysis<F, P> {
+impl<F: FrontalScalar, P: HostPlan<F>> AnyHost<F::Wide> for HostAnalysis<F, P> {
     fn front_sizes(&self) -> FrontSizes {
         self.plan.front_sizes()
     }
@@ -587,7 +594,7 @@ impl<F: BlockScalar, P: HostPlan<F>> AnyHost<F::Wide> for HostAnalysis<F, P> {
     }
 }
 
-impl<F: BlockScalar, P: HostPlan<F>> HostAnalysis<F, P> {
+impl<F: FrontalScalar, P: HostPlan<F>> HostAnalysis<F, P> {
     /// Factorizes the values `a` in place.
     fn refactorize(
         &self,
@@ -601,7 +608,7 @@ impl<F: BlockScalar, P: HostPlan<F>> HostAnalysis<F, P> {
     }
 }
 
-impl<F: BlockScalar, P: HostPlan<F>> HostFactors<F, P> {
+impl<F: FrontalScalar, P: HostPlan<F>> HostFactors<F, P> {
     /// The factors. Those that were spoiled are restored, on this thread alone: nothing else of the pool may be begun
     /// here while others wait for the lock.
     fn lu(&self) -> Result<&P::Factors, Error> {
@@ -782,7 +789,7 @@ impl<F: BlockScalar, P: HostPlan<F>> HostFactors<F, P> {
     }
 }
 
-impl<F: BlockScalar, P: HostPlan<F>> Engine<F::Wide> for HostFactors<F, P> {
+impl<F: FrontalScalar, P: HostPlan<F>> Engine<F::Wide> for HostFactors<F, P> {
     fn report(&self) -> FactorReport {
         FactorReport {
             num_perturbed: self.quality.num_perturbed,
@@ -949,7 +956,7 @@ impl<F: BlockScalar, P: HostPlan<F>> Engine<F::Wide> for HostFactors<F, P> {
     }
 }
 
-impl<F: BlockScalar, P: HostPlan<F>> HostEngine<F::Wide> for HostFactors<F, P> {
+impl<F: FrontalScalar, P: HostPlan<F>> HostEngine<F::Wide> for HostFactors<F, P> {
     fn quality(&self) -> &Quality {
         &self.quality
     }

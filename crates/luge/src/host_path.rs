@@ -13,19 +13,19 @@ use crate::attempts::{
     self, Attempt, Found, REMEDIES, Remedy, best_of, is_numerical, is_of_pivots, remedies,
     unless_pivots_failed,
 };
-use crate::backend::Limits;
+use crate::backend::Field;
 use crate::engine::{Condition, SINGULAR};
 use crate::error::Error;
-use crate::host::{AnyHost, HostAnalysis, HostEngine, KeptValues};
+use crate::host::{AnyHost, HostEngine, HostPlace, KeptValues};
 use crate::inform::{Inform, Warning};
-use crate::options::{Options, Pivoting, SingularAction};
-use crate::ordered::{order_within, round_to_powers_of_two, transform_of};
+use crate::options::{Pivoting, SingularAction};
+use crate::ordered::order_within;
+use crate::planner::planner;
 use crate::probe::{OnePassOf, Probe, Quick, TRUSTED_GROWTH, is_above};
 use crate::shared::Shared;
 use crate::stored::Rows;
-use crate::symmetric::{self, SymmetricField};
+use crate::symmetric;
 use crate::task::{Journal, Refactorized, Task};
-use crate::threads::Threads;
 
 /// Diagonal preference of the first attempt under [`Pivoting::Auto`], that of KLU.
 const DIAGONAL_PREFERENCE: f64 = 1e-3;
@@ -53,25 +53,21 @@ pub(crate) struct HostPath<W> {
     single: bool,
 }
 
-impl<W: SymmetricField> HostPath<W> {
+impl<W: Field> HostPath<W> {
     pub(crate) fn new(
-        options: &Options,
-        threads: &Threads,
-        limits: &Limits,
-        rows: &Rows<'_>,
+        place: HostPlace<'_>,
         (ordering, memory): (Ordering, Reservation),
-        single: bool,
     ) -> Result<Self, Error> {
         let alternative = if ordering.log10_matching_product.is_some() {
             Some(Matching::Never)
         } else {
             ordering.matching_refused.then_some(Matching::Always)
         };
-        let analysis = host_chain(options, threads, limits, rows, (ordering, memory), single)?;
+        let analysis = planner::<W>().blocks(place, (ordering, memory))?;
         Ok(Self {
             analysis,
             alternative,
-            single,
+            single: place.single,
         })
     }
 
@@ -93,8 +89,8 @@ impl<W: SymmetricField> HostPath<W> {
         remedy: Remedy,
     ) -> Result<Arc<dyn AnyHost<W>>, Error> {
         if let Some(request) = symmetric::Request::again(shared, remedy, self.single, false) {
-            let values = W::in_real(values);
-            return Ok(W::plan(&request, Some(&values))?.analysis);
+            let ordered = request.order(Some(&W::in_real(values)))?;
+            return Ok(planner::<W>().symmetric(&request, ordered)?.analysis);
         }
         let (order, nnz) = (shared.n() as u64, shared.nnz() as u64);
         let turned = Rows::bytes(order, nnz, shared.by_columns);
@@ -107,14 +103,14 @@ impl<W: SymmetricField> HostPath<W> {
             .matching(remedy.matching(shared.ordering.matching))
             .averaged(remedy == Remedy::Averages);
         let ordered = order_within(&options, &shared.threads, &shared.limits, &rows, &by_rows)?;
-        host_chain(
-            &shared.options,
-            &shared.threads,
-            &shared.limits,
-            &rows,
-            ordered,
-            self.single,
-        )
+        let place = HostPlace {
+            engine: shared.options.engine,
+            threads: &shared.threads,
+            limits: &shared.limits,
+            rows: &rows,
+            single: self.single,
+        };
+        planner::<W>().blocks(place, ordered)
     }
 
     /// Tells what is planned; the ordering predicts `lnz` and `unz`.
@@ -132,45 +128,6 @@ impl<W: SymmetricField> HostPath<W> {
     }
 }
 
-fn host_chain<W: SymmetricField>(
-    options: &Options,
-    threads: &Threads,
-    limits: &Limits,
-    rows: &Rows<'_>,
-    (mut ordering, memory): (Ordering, Reservation),
-    single: bool,
-) -> Result<Arc<dyn AnyHost<W>>, Error> {
-    let _span = tracing::info_span!("symbolic").entered();
-    let blocks = std::mem::take(&mut ordering.blocks);
-    if ordering.log10_matching_product.is_some() {
-        round_to_powers_of_two(&mut ordering.scaling);
-    }
-    let (transform, block_ptr) = transform_of(ordering);
-    Ok(if single {
-        HostAnalysis::<W::Single>::analyze(
-            rows,
-            transform,
-            &block_ptr,
-            &blocks,
-            options.engine,
-            threads,
-            limits,
-            memory,
-        )?
-    } else {
-        HostAnalysis::<W>::analyze(
-            rows,
-            transform,
-            &block_ptr,
-            &blocks,
-            options.engine,
-            threads,
-            limits,
-            memory,
-        )?
-    })
-}
-
 /// Factors on the CPU.
 pub(crate) struct HostFactors<W> {
     pub analysis: Arc<dyn AnyHost<W>>,
@@ -183,7 +140,7 @@ pub(crate) struct HostFactors<W> {
     pub bound: f64,
 }
 
-impl<W: SymmetricField> HostFactors<W> {
+impl<W: Field> HostFactors<W> {
     /// The backward error that solutions can be expected to have, for a matrix whose largest entry is `largest`; `rcond` is
     /// that of [`rcond`](Self::rcond).
     fn statement(&self, rcond: Option<f64>, largest: f64, target: f64) -> Option<f64> {
@@ -353,7 +310,7 @@ fn keeps_scale(quality: &Quality, factor: f64) -> bool {
     quality.min_pivot_ratio * factor >= 1.0 && quality.max_pivot_ratio <= factor
 }
 
-impl<W: SymmetricField> HostPath<W> {
+impl<W: Field> HostPath<W> {
     /// The pivot policies to try, one after another.
     fn policies(&self, shared: &Shared) -> SmallVec<[PivotPolicy; 4]> {
         if let Some(symmetry) = &shared.symmetry {
@@ -658,7 +615,7 @@ impl<W: SymmetricField> HostPath<W> {
     }
 }
 
-impl<W: SymmetricField> Found for HostFactors<W> {
+impl<W: Field> Found for HostFactors<W> {
     fn backward_error(&self) -> f64 {
         self.probe.map_or(self.bound, |probe| probe.backward_error)
     }
@@ -673,7 +630,7 @@ impl<W: SymmetricField> Found for HostFactors<W> {
 }
 
 /// The condition of what was factorized, unless it is singular to rounding.
-fn condition<W: SymmetricField, T: Scalar<Wide = W>>(
+fn condition<W: Field, T: Scalar<Wide = W>>(
     factors: &HostFactors<W>,
     task: Task<'_, T>,
     journal: &mut Journal,
@@ -703,7 +660,7 @@ mod tests {
 
     type C = Complex<f64>;
 
-    fn path<W: SymmetricField>(shared: &Shared, values: &[W], single: bool) -> HostPath<W> {
+    fn path<W: Field>(shared: &Shared, values: &[W], single: bool) -> HostPath<W> {
         let Shared {
             options,
             ordering,
@@ -714,14 +671,17 @@ mod tests {
         let rows = Rows::new(&shared.pattern, false, &limits.cancel).unwrap();
         let sizes = W::in_real(values);
         let ordered = order_within(ordering, threads, limits, &rows, &sizes).unwrap();
-        HostPath::new(options, threads, limits, &rows, ordered, single).unwrap()
+        let place = HostPlace {
+            engine: options.engine,
+            threads,
+            limits,
+            rows: &rows,
+            single,
+        };
+        HostPath::new(place, ordered).unwrap()
     }
 
-    fn factorized<W: SymmetricField>(
-        shared: &Shared,
-        values: &[W],
-        single: bool,
-    ) -> HostFactors<W> {
+    fn factorized<W: Field>(shared: &Shared, values: &[W], single: bool) -> HostFactors<W> {
         let mut found = None;
         with_task(shared, values, |task, journal| {
             found = Some(path(shared, values, single).create(task, journal).unwrap());
@@ -729,7 +689,7 @@ mod tests {
         found.unwrap()
     }
 
-    fn with_task<W: SymmetricField>(
+    fn with_task<W: Field>(
         shared: &Shared,
         values: &[W],
         work: impl FnOnce(Task<'_, W>, &mut Journal),
@@ -801,7 +761,7 @@ mod tests {
             });
             check_solves(&shared, &others, factors.engine.as_ref(), bound);
             // Values that are refused leave the old factors.
-            let zeros = vec![Complex::ZERO; values.len()];
+            let zeros = vec![C::ZERO; values.len()];
             with_task(&shared, &zeros, |task, journal| {
                 let refused = path.refactorize(&mut factors, &kept(&others), task, journal);
                 assert!(refused.is_err());

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use luge_frontal::FrontalScalar;
 use luge_numeric::cpu::Entries;
-use luge_numeric::cpu::blocks::{BlockLu, BlockPlan, BlockScalar, FrontSizes, Options};
+use luge_numeric::cpu::blocks::{BlockLu, BlockPlan, FrontSizes, Options};
 use luge_sparse::num_traits::One;
 use luge_sparse::{CancelFlag, Cancelled, Inertia, Quality, RowPerm};
 
@@ -11,7 +12,7 @@ use crate::determinant::Determinant;
 use crate::error::PhaseError;
 
 /// Where the entries of B go, and what is known of its factors before they are computed.
-pub(crate) trait HostPlan<F: BlockScalar>: Send + Sync + 'static {
+pub(crate) trait HostPlan<F: FrontalScalar>: Send + Sync + 'static {
     type Factors: PlannedFactors<F>;
 
     /// Whether a factorization measures a checksum of B − L·U.
@@ -49,7 +50,7 @@ pub(crate) trait HostPlan<F: BlockScalar>: Send + Sync + 'static {
 }
 
 /// Factors of one B.
-pub(crate) trait PlannedFactors<F: BlockScalar>: Send + Sync + Sized {
+pub(crate) trait PlannedFactors<F: FrontalScalar>: Send + Sync + Sized {
     /// Factorizes other values in the same memory, and writes to `quality` what was measured. After an error the factors are
     /// those of no matrix until another call succeeds.
     fn refactorize(
@@ -149,7 +150,7 @@ pub(crate) struct SymmetricReport {
     pub first_zero: Option<usize>,
 }
 
-impl<F: BlockScalar> HostPlan<F> for BlockPlan {
+impl<F: FrontalScalar> HostPlan<F> for BlockPlan {
     type Factors = BlockLu<F>;
     const HAS_CHECKSUM: bool = true;
 
@@ -194,7 +195,7 @@ impl<F: BlockScalar> HostPlan<F> for BlockPlan {
     }
 }
 
-impl<F: BlockScalar> PlannedFactors<F> for BlockLu<F> {
+impl<F: FrontalScalar> PlannedFactors<F> for BlockLu<F> {
     fn refactorize(
         &mut self,
         values: &(impl Entries<F> + ?Sized),

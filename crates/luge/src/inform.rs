@@ -257,7 +257,7 @@ pub struct Inform {
     pub device: Cow<'static, str>,
     /// `"general"`, `"symmetric"` or `"positive definite"`: what the matrix was factorized as.
     pub kind: &'static str,
-    /// Type of the factors, `"f32"` or `"f64"`.
+    /// Type of the factors: `"f32"`, `"f64"`, `"complex f32"` or `"complex f64"`.
     pub precision: &'static str,
     /// The ordering that was used.
     pub ordering: &'static str,

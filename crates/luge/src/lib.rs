@@ -1,20 +1,21 @@
 //! Sparse direct solver: factorizes sparse matrices, A = L·U, and solves A·x = b, on NVIDIA GPUs and on CPUs; symmetric
-//! matrices as A = L·D·Lᵀ or A = L·Lᵀ.
+//! matrices as A = L·D·Lᵀ or A = L·Lᵀ; complex ones on CPUs.
 //!
 //! # Contents
 //!
 //! 1. [First solve](#first-solve)
 //! 2. [Matrices](#matrices)
 //! 3. [Symmetric matrices](#symmetric-matrices)
-//! 4. [A sequence of matrices](#a-sequence-of-matrices)
-//! 5. [Many matrices at once](#many-matrices-at-once)
-//! 6. [Data on a device](#data-on-a-device)
-//! 7. [Choosing options](#choosing-options)
-//! 8. [Reading the report](#reading-the-report)
-//! 9. [Errors and warnings](#errors-and-warnings)
-//! 10. [Performance](#performance)
-//! 11. [Features](#features)
-//! 12. [Limitations](#limitations)
+//! 4. [Complex matrices](#complex-matrices)
+//! 5. [A sequence of matrices](#a-sequence-of-matrices)
+//! 6. [Many matrices at once](#many-matrices-at-once)
+//! 7. [Data on a device](#data-on-a-device)
+//! 8. [Choosing options](#choosing-options)
+//! 9. [Reading the report](#reading-the-report)
+//! 10. [Errors and warnings](#errors-and-warnings)
+//! 11. [Performance](#performance)
+//! 12. [Features](#features)
+//! 13. [Limitations](#limitations)
 //!
 //! # First solve
 //!
@@ -106,6 +107,37 @@
 //! then solved. [`Regularization`] takes the pivots in the order of the analysis, each with the sign that is expected of it, as
 //! solvers of quasidefinite systems do. [`Options::max_delays`](field@Options::max_delays) bounds what a search costs that finds no
 //! pivots, at the price of some that are replaced. [`Factors::ldlt`] solves with L and D apart, and with another D.
+//!
+//! # Complex matrices
+//!
+//! Matrices of `Complex<f64>` and `Complex<f32>` go through the same calls. [`Factors::solve_adjoint`] solves with the
+//! conjugate transpose, where [`Factors::solve_transpose`] takes the transpose.
+//!
+//! ```
+//! use luge::num_complex::Complex;
+//! use luge::sprs::TriMat;
+//! use luge::{Options, Solver};
+//!
+//! // A resistor of 1 kΩ and a capacitor of 1 µF at 100 Hz: the voltages before and behind the resistor, and the current of
+//! // the source that holds the first one at 1 V.
+//! let (g, susceptance) = (1e-3, 2.0 * std::f64::consts::PI * 100.0 * 1e-6);
+//! let mut triplets = TriMat::new((3, 3));
+//! for (i, j, v) in [(0, 0, g), (0, 1, -g), (1, 0, -g), (0, 2, 1.0), (2, 0, 1.0)] {
+//!     triplets.add_triplet(i, j, Complex::from(v));
+//! }
+//! triplets.add_triplet(1, 1, Complex::new(g, susceptance));
+//! let a = triplets.to_csr::<usize>();
+//! let factors = Solver::new(Options::default())?.analyze(&a)?.factorize(&a)?;
+//! let b = [0.0, 0.0, 1.0].map(Complex::from);
+//! let x = factors.solve(&b)?.x;
+//! let expected = Complex::from(1.0) / Complex::new(1.0, susceptance / g);
+//! assert!((x[1] - expected).norm() < 1e-15);
+//! # Ok::<(), luge::Error>(())
+//! ```
+//!
+//! The size of a complex number is |re| + |im| wherever numbers are compared or measured: in matching, scaling, pivoting,
+//! norms and backward errors. They are factorized as general matrices, on the CPU; [`MatrixKind::Auto`] and
+//! [`BackendChoice::Auto`] choose that. A symmetric kind, or a device, is an [`Error::RealOnly`].
 //!
 //! # A sequence of matrices
 //!
@@ -224,7 +256,7 @@
 //!
 //! # Limitations
 //!
-//! - Real square matrices, in `f32` or `f64`.
+//! - Square matrices, in `f32`, `f64` or complex numbers of these; complex ones as general matrices on the CPU.
 //! - At most 2³² − 2 rows.
 //! - A device compares a column of a large front with the candidates of one tile. Where too many columns of a symmetric matrix
 //!   have no acceptable pivot there, the search ends with [`Error::NoPivots`], though the CPU may find pivots.
@@ -252,6 +284,8 @@ mod device_forest;
 #[cfg(feature = "gpu")]
 mod device_path;
 #[cfg(feature = "gpu")]
+mod device_place;
+#[cfg(feature = "gpu")]
 mod device_plan;
 #[cfg(feature = "gpu")]
 mod device_scratch;
@@ -272,6 +306,7 @@ mod options;
 mod ordered;
 mod path;
 mod permuted;
+mod planner;
 mod probe;
 mod reductions;
 mod saved;
@@ -317,6 +352,8 @@ pub use luge_symbolic::gpu::{
     Fill2Options, Fill2Report, Mode as SymbolicMode, Options as SymbolicOptions, PanelReport,
     Parallelism, Report as SymbolicReport, Stages,
 };
+/// The crate that complex numbers are of, in the version that this one takes.
+pub use num_complex;
 #[cfg(feature = "gpu")]
 pub use options::DeviceColumns;
 pub use options::{

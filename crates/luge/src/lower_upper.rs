@@ -2,7 +2,7 @@
 
 use luge_numeric::cpu::blocks::{Triangle, Whole};
 use luge_solve::extended::shift;
-use luge_sparse::{ColPerm, RealScalar, RowPerm, Scalar};
+use luge_sparse::{ColPerm, RowPerm, Scalar};
 use sprs::CsMat;
 
 use crate::engine::{Engine, Transform};
@@ -45,7 +45,7 @@ pub struct LowerUpper<T> {
     pub u: CsMat<T>,
 }
 
-impl<T: RealScalar> LowerUpper<T> {
+impl<T: Scalar> LowerUpper<T> {
     /// Those of the factors that `engine` has, if it has them on the host.
     pub(crate) fn of(engine: &dyn Engine<T::Wide>) -> Result<Option<Self>, Error> {
         let Some(whole) = engine.lower_upper()? else {
@@ -69,14 +69,11 @@ impl<T: RealScalar> LowerUpper<T> {
 }
 
 /// The triangle in the type of the matrix, whose columns these are.
-fn matrix_of<T: RealScalar>(
-    triangle: Triangle<T::Wide>,
-    columns: &[u32],
-) -> Result<CsMat<T>, Error> {
+fn matrix_of<T: Scalar>(triangle: Triangle<T::Wide>, columns: &[u32]) -> Result<CsMat<T>, Error> {
     let n = columns.len();
     let Triangle { ptr, idx, values } = triangle;
     let values: Vec<T> = values.into_iter().map(T::narrow).collect();
-    if let Some(at) = values.iter().position(|value| !value.is_finite()) {
+    if let Some(at) = values.iter().position(|value| !value.is_number()) {
         let column = columns[ptr.partition_point(|&p| p <= at) - 1] as usize;
         return Err(Error::Overflow { column });
     }

@@ -138,7 +138,7 @@ pub enum MatrixKind {
     /// As the analyzed matrix is: symmetric if it is stored whole and equals its transpose, entry for entry; then positive
     /// definite if its diagonal is positive and Cholesky's factorization succeeds. Later matrices of the analysis must be symmetric if the
     /// analyzed one is. A triangle alone is a triangular matrix, and so general. Patterns without values are general, and so
-    /// is what [`DeviceEngine::Columns`] factorizes.
+    /// are complex matrices, and what [`DeviceEngine::Columns`] factorizes.
     Auto,
 }
 

@@ -14,9 +14,8 @@ pub(crate) struct Plan<W> {
 /// The CPU or a device, for matrices whose [wide](luge_sparse::Scalar::Wide) type is `W`.
 pub(crate) enum Path<W> {
     Host(HostPath<W>),
-    /// Real numbers only: whoever looks at it knows that `W` is `f64`.
     #[cfg(feature = "gpu")]
-    Device(DevicePath),
+    Device(DevicePath<W>),
 }
 
 impl<W> Plan<W> {

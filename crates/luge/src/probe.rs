@@ -183,8 +183,8 @@ impl Probe {
     /// Solves for the known solution on a device and measures there; with refinement where one solve, which may have
     /// been measured before, misses `target`. `None` if norms are out of the range in which a device measures.
     #[cfg(feature = "gpu")]
-    pub(crate) fn resident(
-        engine: &dyn ResidentEngine,
+    pub(crate) fn resident<W>(
+        engine: &dyn ResidentEngine<W>,
         shared: &Shared,
         measured: Option<Measures>,
         refinement: &refine::Options,

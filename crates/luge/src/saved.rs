@@ -23,7 +23,8 @@ use luge_ordering::{
     SymmetricOrdering,
 };
 use luge_sparse::etree::{EliminationForest, NONE};
-use luge_sparse::{ColPerm, CompressedPattern, Reservation, RowPerm, Scaling};
+use luge_sparse::{ColPerm, CompressedPattern, Reservation, RowPerm, Scalar, Scaling};
+use num_complex::Complex;
 
 use crate::backend::Limits;
 use crate::error::{Error, SavedError};
@@ -48,6 +49,14 @@ pub(crate) enum Order {
     Symmetric(SymmetricOrdering),
 }
 
+/// Types of values, and what stands for them in a file.
+const SCALARS: [(&str, u8); 4] = [
+    (<f32 as Scalar>::NAME, 4),
+    (<f64 as Scalar>::NAME, 8),
+    (<Complex<f32> as Scalar>::NAME, 68),
+    (<Complex<f64> as Scalar>::NAME, 72),
+];
+
 /// What an order is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Purpose {
@@ -69,7 +78,7 @@ impl Purpose {
         rows: &CompressedPattern,
         kind: Option<SymmetricKind>,
         options: &OrderingOptions,
-        bytes_of_value: usize,
+        scalar: &'static str,
         of_pattern_alone: bool,
     ) -> Self {
         let mut of_ptr = crc32fast::Hasher::new();
@@ -83,7 +92,7 @@ impl Purpose {
         let kind = kind.map_or_else(|| "General".to_owned(), |kind| format!("{kind:?}"));
         let word = |value: &dyn Debug| format!("{value:?}");
         Self {
-            scalar: if bytes_of_value == 4 { "f32" } else { "f64" },
+            scalar,
             n: rows.major_dim() as u64,
             nnz: rows.nnz() as u64,
             checksums: [of_ptr.finalize(), of_idx.finalize()],
@@ -124,7 +133,8 @@ impl Purpose {
     }
 
     fn write(&self, body: &mut Vec<u8>) {
-        body.push(if self.scalar == "f32" { 4 } else { 8 });
+        let code = SCALARS.iter().find(|(name, _)| *name == self.scalar);
+        body.push(code.map_or(0, |&(_, code)| code));
         put(body, &[self.n, self.nnz]);
         for checksum in self.checksums {
             body.extend(checksum.to_le_bytes());
@@ -137,10 +147,10 @@ impl Purpose {
     }
 
     fn read(body: &mut Body<'_>) -> Result<Self, SavedError> {
-        let scalar = match body.byte()? {
-            4 => "f32",
-            8 => "f64",
-            _ => return Err(damaged("type of the values")),
+        let code = body.byte()?;
+        let known = SCALARS.iter().find(|(_, known)| *known == code);
+        let Some(&(scalar, _)) = known else {
+            return Err(damaged("type of the values"));
         };
         let (n, nnz) = (body.u64()?, body.u64()?);
         let checksums = [body.u32()?, body.u32()?];
@@ -694,7 +704,7 @@ mod tests {
         let kind = symmetric.then_some(SymmetricKind::Indefinite);
         let options = OrderingOptions::default();
         let saved = Saved {
-            purpose: Purpose::new(&pattern, kind, &options, 8, false),
+            purpose: Purpose::new(&pattern, kind, &options, "f64", false),
             order,
             _memory: None,
         };

@@ -10,9 +10,10 @@ use luge_device::Stream;
 #[cfg(feature = "gpu")]
 use luge_frontal::{Full, Lower};
 use luge_ordering::{Method, Ordering, OrderingOptions, SymmetricOrdering};
+use luge_sparse::num_traits::One;
 use luge_sparse::{
-    CompressedPattern, Compression, Index, MatrixRef, MemoryBudget, PatternRef, RealScalar,
-    Reservation, to_u32,
+    CompressedPattern, Compression, Index, MatrixRef, MemoryBudget, PatternRef, Reservation,
+    Scalar, bytes_of, to_u32,
 };
 
 use crate::analysis::Analysis;
@@ -25,9 +26,12 @@ use crate::backend::{Backend, Limits};
 #[cfg(feature = "gpu")]
 use crate::device_choice;
 #[cfg(feature = "gpu")]
-use crate::device_plan::{DevicePath, DevicePlace};
+use crate::device_place::DevicePlace;
+#[cfg(feature = "gpu")]
+use crate::device_plan::DevicePath;
 use crate::error::Error;
 use crate::factors::RENEWAL_PER_ENTRY;
+use crate::host::HostPlace;
 use crate::host_path::HostPath;
 use crate::inform::{Inform, PredictedSeconds, Seconds, Warning};
 #[cfg(feature = "gpu")]
@@ -35,6 +39,7 @@ use crate::options::BackendChoice;
 use crate::options::{DeviceEngine, FactorPrecision, MatrixKind, Options, Pivoting, SymmetricKind};
 use crate::ordered::{costs_of, for_static_pivots, order_within};
 use crate::path::Path;
+use crate::planner::planner;
 use crate::reductions;
 use crate::saved::{Order, Purpose, Saved};
 use crate::shared::Shared;
@@ -200,11 +205,12 @@ impl Solver {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidMatrix`], [`Error::NotSquare`], [`Error::NotSymmetric`], [`Error::PermutationLength`],
+    /// [`Error::InvalidMatrix`], [`Error::NotSquare`], [`Error::NotSymmetric`], [`Error::RealOnly`] for a complex matrix that is
+    /// to be factorized as a symmetric one or on a device, [`Error::PermutationLength`],
     /// [`Error::SignsLength`], [`Error::NotFinite`],
     /// [`Error::StructurallySingular`], [`Error::ZerosOnly`], [`Error::OutOfMemory`],
     /// [`Error::IndexOverflow`], [`Error::Cancelled`], and those of the device.
-    pub fn analyze<'a, T: RealScalar, I: Index>(
+    pub fn analyze<'a, T: Scalar, I: Index>(
         &self,
         a: impl Into<MatrixRef<'a, T, I>>,
     ) -> Result<Analysis<T>, Error> {
@@ -235,7 +241,7 @@ impl Solver {
     /// # Errors
     ///
     /// As [`analyze`](Self::analyze).
-    pub fn analyze_pattern<'a, T: RealScalar, I: Index>(
+    pub fn analyze_pattern<'a, T: Scalar, I: Index>(
         &self,
         pattern: impl Into<PatternRef<'a, I>>,
     ) -> Result<Analysis<T>, Error> {
@@ -268,7 +274,7 @@ impl Solver {
     ///
     /// [`Error::Saved`] if the file is damaged, of another version, or of another pattern, scalar or kind; those of
     /// [`analyze`](Self::analyze).
-    pub fn load_analysis<'a, T: RealScalar, I: Index>(
+    pub fn load_analysis<'a, T: Scalar, I: Index>(
         &self,
         a: impl Into<MatrixRef<'a, T, I>>,
         source: impl Read,
@@ -281,13 +287,18 @@ impl Solver {
 
     /// Chooses the backend for a matrix of so many rows and entries that is ordered for the backend that the options name;
     /// `order` orders it with other options.
-    fn choose(
+    fn choose<T: Scalar>(
         &self,
         matrix: (usize, usize),
         ordered: (Ordering, Reservation),
         order: impl FnOnce(&OrderingOptions) -> Result<(Ordering, Reservation), Error>,
     ) -> Result<Choice<Ordering>, Error> {
-        let choice = self.not_chosen(ordered);
+        let mut choice = self.not_chosen(ordered);
+        if T::COMPONENTS > 1 {
+            // No GPU would be used.
+            choice.backend = Backend::Cpu { no_gpu: None };
+            return Ok(choice);
+        }
         #[cfg(feature = "gpu")]
         if let Some(auto) = &self.auto {
             let predicted = choice.ordering.0.predicted;
@@ -371,7 +382,7 @@ impl Solver {
     }
 
     /// Analyzes a checked pattern, with the values of a matrix that has it if they are known.
-    fn analyze_checked<T: RealScalar, I: Index>(
+    fn analyze_checked<T: Scalar, I: Index>(
         &self,
         a: &PatternRef<'_, I>,
         matrix: Option<&MatrixRef<'_, T, I>>,
@@ -385,6 +396,7 @@ impl Solver {
             });
         }
         to_u32(n, "number of rows")?;
+        planner::<T::Wide>().check(&self.options)?;
         self.check_lengths(n)?;
         let limits = Limits {
             cancel: self.options.cancel.clone(),
@@ -393,37 +405,40 @@ impl Solver {
         };
         let by_columns = a.compression() == Compression::Columns;
         let of_pattern_alone = Saved::is_of_pattern_alone(matrix.is_none(), saved);
-        let is_single = size_of::<T>() != size_of::<f64>();
+        let is_single = size_of::<T::Real>() != size_of::<f64>();
+        let is_complex = T::COMPONENTS > 1;
         let (order, entries) = (n as u64, nnz as u64);
         let of_pattern = limits.reserve(8 * (order + 1) + 4 * entries, "ordering")?;
-        // The rows, where each entry is among the columns, and the values in that order and in f64.
+        // The rows, where each entry is among the columns, and the sizes of values in that order.
         let turned = Rows::bytes(order, entries, by_columns);
         let widened = if is_single || matrix.is_none() || !a.is_compact() {
-            8 * entries
+            bytes_of::<T::Wide>(nnz)
         } else {
             0
         };
-        let of_rows = limits.reserve(turned + widened, "ordering")?;
+        let sizes = if is_complex { 8 * entries } else { 0 };
+        let of_rows = limits.reserve(turned + widened + sizes, "ordering")?;
         let pattern = self
             .threads
             .run(nnz as f64 * PATTERN_PER_ENTRY, |threads| {
                 pattern_of(a, threads, &limits.cancel)
             })?;
-        let single =
-            self.options.precision == FactorPrecision::Single || size_of::<T>() == size_of::<f32>();
+        let single = self.options.precision == FactorPrecision::Single || is_single;
         // Without values every entry is as good as any other.
-        let in_wide = matrix.map_or_else(|| vec![1.0; nnz].into(), values_in_wide);
+        let in_wide = matrix.map_or_else(|| vec![T::Wide::one(); nnz].into(), values_in_wide);
+        let sizes = T::Wide::in_real(&in_wide);
         // The columns of a device know of no symmetric matrices.
         let kind = match self.backend {
             #[cfg(feature = "gpu")]
             Backend::Gpu(_) if self.options.device_engine == DeviceEngine::Columns => {
                 MatrixKind::General
             }
+            _ if is_complex => MatrixKind::General,
             _ => self.options.kind,
         };
         let bytes = Symmetry::search_bytes(kind, order, entries);
         let of_search = limits.reserve(bytes, "ordering")?;
-        let known = matrix.map(|_| &*in_wide);
+        let known = matrix.map(|_| &*sizes);
         let found = Symmetry::find(kind, &pattern, by_columns, known, &limits.cancel)?;
         if let Some((mut symmetry, whole)) = found {
             if self.options.regularization.is_some() {
@@ -436,19 +451,20 @@ impl Solver {
                 memory: of_pattern,
                 by_columns,
             };
+            drop(sizes);
             let values = matrix.map(|_| in_wide);
             return self.analyze_symmetric(stored, symmetry, values, limits, single, saved);
         }
         drop(of_search);
         let rows = Rows::new(&pattern, by_columns, &limits.cancel)?;
-        let values = rows.values(&in_wide);
+        let values = rows.values(&sizes);
         limits.cancel.check()?;
         let purpose = || {
             Purpose::new(
                 &rows.pattern,
                 None,
                 &self.ordering,
-                size_of::<T>(),
+                T::NAME,
                 of_pattern_alone,
             )
         };
@@ -462,7 +478,7 @@ impl Solver {
             options: ordering_options,
             ordering: (ordering, of_ordering),
             predicted,
-        } = self.choose((n, nnz), (ordering, of_ordering), order)?;
+        } = self.choose::<T>((n, nnz), (ordering, of_ordering), order)?;
         let kept = self.keep(&limits, || (purpose(), Order::General(ordering.clone())))?;
         let mut inform = self.inform_on(&backend, n, nnz);
         inform.predicted_seconds = predicted;
@@ -488,7 +504,7 @@ impl Solver {
     }
 
     /// Plans the phases after the ordering of a general matrix.
-    fn plan<T: RealScalar>(
+    fn plan<T: Scalar>(
         &self,
         backend: &Backend,
         matrix: General<'_>,
@@ -511,14 +527,14 @@ impl Solver {
                 let start = Instant::now();
                 let (predicted, off_diagonal) =
                     (ordering.predicted, ordering.predicted.off_diagonal_nnz);
-                let path = HostPath::new(
-                    &self.options,
-                    &self.threads,
+                let place = HostPlace {
+                    engine: self.options.engine,
+                    threads: &self.threads,
                     limits,
                     rows,
-                    (ordering, of_ordering),
                     single,
-                )?;
+                };
+                let path = HostPath::new(place, (ordering, of_ordering))?;
                 inform.seconds.symbolic = start.elapsed().as_secs_f64();
                 path.describe(inform, predicted.lnz, predicted.unz + off_diagonal);
                 if inform.flops == 0.0 {
@@ -551,11 +567,11 @@ impl Solver {
 
     /// Analyzes a symmetric matrix, all of whose pattern is `stored`, with the values that the caller stores if they are
     /// known.
-    fn analyze_symmetric<T: RealScalar>(
+    fn analyze_symmetric<T: Scalar>(
         &self,
         mut stored: Stored,
         symmetry: Symmetry,
-        values: Option<Cow<'_, [f64]>>,
+        values: Option<Cow<'_, [T::Wide]>>,
         limits: Limits,
         single: bool,
         saved: Option<&Saved>,
@@ -591,19 +607,14 @@ impl Solver {
             single,
             on_device: !matches!(self.backend, Backend::Cpu { .. }),
         };
+        let sizes = values.as_deref().map(T::Wide::in_real);
         let purpose = || {
             let (pattern, kind) = (&stored.pattern, Some(symmetry.kind));
-            Purpose::new(
-                pattern,
-                kind,
-                &self.ordering,
-                size_of::<T>(),
-                of_pattern_alone,
-            )
+            Purpose::new(pattern, kind, &self.ordering, T::NAME, of_pattern_alone)
         };
         let order = |request: &symmetric::Request<'_>| match saved {
             Some(saved) => saved.symmetric(&purpose(), &limits),
-            None => request.order(values.as_deref()),
+            None => request.order(sizes.as_deref()),
         };
         let Choice {
             backend,
@@ -627,7 +638,7 @@ impl Solver {
         let path = match &backend {
             Backend::Cpu { .. } => {
                 let start = Instant::now();
-                let planned = request.plan(ordering)?;
+                let planned = planner::<T::Wide>().symmetric(&request, ordering)?;
                 inform.seconds.symbolic = start.elapsed().as_secs_f64();
                 inform.flops = planned.predicted.flops;
                 let lnz = planned.predicted.lnz;
@@ -681,7 +692,7 @@ impl Solver {
     }
 
     /// What an analysis and its factors have in common.
-    fn shared<T: RealScalar>(
+    fn shared<T: Scalar>(
         &self,
         stored: Stored,
         symmetry: Option<Arc<Symmetry>>,
@@ -692,7 +703,7 @@ impl Solver {
         Shared {
             target: self.options.target_backward_error.unwrap_or(
                 // An f32 solution cannot do better than its rounding.
-                if size_of::<T>() == size_of::<f32>() {
+                if size_of::<T::Real>() == size_of::<f32>() {
                     1e-6
                 } else {
                     1e-12

@@ -9,12 +9,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use luge_frontal::{
-    FrontalError, FrontalLdlt, FrontalScalar, Grouped, Lower, Options as FrontalOptions, Pivot,
-    Symbolic, SymmetricQuality, TreeOptions, grouped,
+    FrontalError, FrontalLdlt, Grouped, Lower, Options as FrontalOptions, Pivot, Symbolic,
+    SymmetricQuality, SymmetricScalar, TreeOptions, grouped,
 };
 
 use luge_numeric::cpu::Entries;
-use luge_numeric::cpu::blocks::{BlockScalar, FrontSizes, Options};
+use luge_numeric::cpu::blocks::{FrontSizes, Options};
 use luge_ordering::{
     Costs, Matching, SymmetricOptions, SymmetricOrdering, SymmetricScaling, TreeCost,
     order_symmetric,
@@ -24,11 +24,9 @@ use luge_sparse::{
     bytes_of,
 };
 
-use num_complex::Complex;
-
 use crate::accuracy::of_growth;
 use crate::attempts::Remedy;
-use crate::backend::{Field, Limits};
+use crate::backend::Limits;
 use crate::determinant::Determinant;
 #[cfg(feature = "gpu")]
 use crate::device_choice;
@@ -60,7 +58,7 @@ pub(crate) struct SymmetricPlan {
 }
 
 /// Factors of one B.
-pub(crate) struct SymmetricFactors<F: FrontalScalar> {
+pub(crate) struct SymmetricFactors<F: SymmetricScalar> {
     plan: Arc<SymmetricPlan>,
     factors: FrontalLdlt<F>,
     kind: PivotKind,
@@ -106,24 +104,6 @@ const ORDERING_PER_ENTRY: u64 = 60;
 
 /// Seconds that ordering takes for each entry, roughly and at least.
 const SECONDS_PER_ENTRY: f64 = 50e-9;
-
-/// Numbers over which symmetric matrices may be planned.
-pub(crate) trait SymmetricField: Field {
-    /// Orders and plans a symmetric matrix, for these values if they are known.
-    fn plan(request: &Request<'_>, values: Option<&[f64]>) -> Result<Planned<Self>, Error>;
-}
-
-impl SymmetricField for f64 {
-    fn plan(request: &Request<'_>, values: Option<&[f64]>) -> Result<Planned<Self>, Error> {
-        request.plan(request.order(values)?)
-    }
-}
-
-impl SymmetricField for Complex<f64> {
-    fn plan(_: &Request<'_>, _: Option<&[f64]>) -> Result<Planned<Self>, Error> {
-        unreachable!("complex matrices are general")
-    }
-}
 
 impl<'a> Request<'a> {
     /// For other values of a matrix that was analyzed, if that is symmetric.
@@ -258,7 +238,7 @@ impl<'a> Request<'a> {
         Ok(Forest { expected, ..forest })
     }
 
-    fn plan_in<F: FrontalScalar + BlockScalar + Scalar<Wide = f64>>(
+    fn plan_in<F: SymmetricScalar + Scalar<Wide = f64>>(
         &self,
         mut ordering: SymmetricOrdering,
         memory: Reservation,
@@ -317,7 +297,7 @@ impl<'a> Request<'a> {
     }
 
     /// By what the pivot of each column of B is replaced, if signs are expected.
-    fn expected<F: FrontalScalar>(
+    fn expected<F: SymmetricScalar>(
         &self,
         transform: &Transform,
     ) -> Result<Option<Arc<[f64]>>, Error> {
@@ -328,7 +308,7 @@ impl<'a> Request<'a> {
     }
 
     /// By what the pivot of each column of A is replaced, if signs are expected.
-    fn expected_by_column<F: FrontalScalar>(&self) -> Result<Option<Vec<f64>>, Error> {
+    fn expected_by_column<F: SymmetricScalar>(&self) -> Result<Option<Vec<f64>>, Error> {
         let Some(regularization) = &self.options.regularization else {
             return Ok(None);
         };
@@ -408,7 +388,7 @@ impl SymmetricPlan {
 
     /// What was measured, as the policy of the CPU path takes it. There is no checksum of B − L·D·Lᵀ: what stands in its
     /// place is what the growth lets expect.
-    fn quality<F: FrontalScalar>(measured: &SymmetricQuality) -> Quality {
+    fn quality<F: SymmetricScalar>(measured: &SymmetricQuality) -> Quality {
         let epsilon = F::epsilon().to_f64();
         Quality {
             growth: measured.growth,
@@ -427,7 +407,7 @@ impl SymmetricPlan {
     }
 }
 
-impl<F: FrontalScalar + BlockScalar> HostPlan<F> for SymmetricPlan {
+impl<F: SymmetricScalar> HostPlan<F> for SymmetricPlan {
     type Factors = SymmetricFactors<F>;
     const HAS_CHECKSUM: bool = false;
 
@@ -506,7 +486,7 @@ impl<F: FrontalScalar + BlockScalar> HostPlan<F> for SymmetricPlan {
     }
 }
 
-impl<F: FrontalScalar + BlockScalar> PlannedFactors<F> for SymmetricFactors<F> {
+impl<F: SymmetricScalar> PlannedFactors<F> for SymmetricFactors<F> {
     fn refactorize(
         &mut self,
         values: &(impl Entries<F> + ?Sized),
@@ -608,7 +588,7 @@ impl<F: FrontalScalar + BlockScalar> PlannedFactors<F> for SymmetricFactors<F> {
     }
 }
 
-impl<F: FrontalScalar> LdltParts<F> for SymmetricFactors<F> {
+impl<F: SymmetricScalar> LdltParts<F> for SymmetricFactors<F> {
     fn order(&self) -> Vec<usize> {
         self.factors.elimination_order()
     }

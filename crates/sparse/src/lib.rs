@@ -32,7 +32,8 @@
 //!
 //! # Current limitations
 //!
-//! At most 2³²−2 rows or columns; offsets have 64 bits. Of the factorizations, the column engine on the CPU alone takes complex matrices so far.
+//! At most 2³²−2 rows or columns; offsets have 64 bits. Complex matrices are factorized as general ones, on the
+//! CPU.
 
 mod cancel;
 pub mod etree;
@@ -66,7 +67,7 @@ pub use pivots::{
     ResolvedSymmetric, SmallPivots, SymmetricPivoting,
 };
 pub use quality::{Quality, enlarge, larger, lessen};
-pub use scalar::{RealScalar, Scalar};
+pub use scalar::{FieldChoice, RealScalar, Scalar};
 pub use scaling::Scaling;
 
 /// The traits of numbers that [`Scalar`] and [`RealScalar`] build on.

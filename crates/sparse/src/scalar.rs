@@ -120,6 +120,21 @@ pub trait Scalar:
 
     /// `values`, if they are of the [wide](Self::Wide) type.
     fn as_wide_mut(values: &mut [Self]) -> Option<&mut [Self::Wide]>;
+
+    /// Chooses by the field: what `choice` has for real numbers, or for complex ones.
+    fn by_field<C: FieldChoice>(choice: C) -> C::Output<Self::Wide>;
+}
+
+/// Something that there is for real and for complex numbers, where code over any [`Scalar`] needs the one for its field.
+pub trait FieldChoice {
+    /// What is chosen, for the [wide](Scalar::Wide) type of a field.
+    type Output<W: Scalar>;
+
+    /// For real numbers.
+    fn real(self) -> Self::Output<f64>;
+
+    /// For complex ones.
+    fn complex(self) -> Self::Output<Complex<f64>>;
 }
 
 /// A real type that Luge factorizes in: `f32` or `f64`.
@@ -253,6 +268,10 @@ macro_rules! real {
                 Cow::Borrowed(values)
             }
 
+            fn by_field<C: FieldChoice>(choice: C) -> C::Output<f64> {
+                choice.real()
+            }
+
             slices!($width);
         }
     };
@@ -368,6 +387,10 @@ macro_rules! complex {
 
             fn in_real(values: &[Self]) -> Cow<'_, [$real]> {
                 values.iter().map(|value| value.magnitude()).collect()
+            }
+
+            fn by_field<C: FieldChoice>(choice: C) -> C::Output<Complex<f64>> {
+                choice.complex()
             }
 
             slices!($width);

@@ -7,9 +7,9 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::{Parser, Subcommand};
 use luge_benches::tables::{or_dash, table};
-use luge_matrix_io::{WriteOptions, write};
+use luge_matrix_io::{Value, WriteOptions, write};
 use luge_testkit::corpus::{Corpus, Entry, Group, Kind};
-use luge_testkit::generators::families::{FAMILIES, Family};
+use luge_testkit::generators::families::{COMPLEX_FAMILIES, FAMILIES, Family};
 use luge_tests::fetch::{COLLECTION, KNOWN, Wanted, fetch};
 use luge_tests::verify::{self, made, verify};
 
@@ -207,13 +207,30 @@ fn families() -> String {
         };
         table.add_row([family.name, &kind, family.about]);
     }
+    for family in COMPLEX_FAMILIES {
+        let kind = format!("{}, complex", family.kind);
+        table.add_row([family.name, &kind, family.about]);
+    }
     table.to_string()
 }
 
 fn generate(name: &str, size: usize, seed: u64, out: Option<PathBuf>) -> anyhow::Result<ExitCode> {
-    let Some(family) = Family::find(name) else {
+    if let Some(family) = Family::find(name) {
+        return generate_of(family, size, seed, out);
+    }
+    let Some(family) = Family::find_complex(name) else {
         bail!("there is no family {name}; there are\n{}", families());
     };
+    generate_of(family, size, seed, out)
+}
+
+fn generate_of<V: Value + std::fmt::Debug>(
+    family: &Family<V>,
+    size: usize,
+    seed: u64,
+    out: Option<PathBuf>,
+) -> anyhow::Result<ExitCode> {
+    let name = family.name;
     let a = made(family, size.max(1), seed).map_err(|unread| anyhow::anyhow!(unread.reason))?;
     let path = out.unwrap_or_else(|| PathBuf::from(format!("{name}_{}.mtx", a.rows())));
     let options = WriteOptions {

@@ -7,6 +7,7 @@
 //! | supernodes | where they begin | the definition |
 //! | solve | normwise backward error of A·x = A·1 | [`TARGET`] |
 //! | solve transposed | the same with Aᵀ | [`TARGET`] |
+//! | solve adjoint | the same with Aᴴ, of a complex matrix | [`TARGET`] |
 //! | solve many | the largest of three right-hand sides | [`TARGET`] |
 //! | refactorize | the error with other values of the pattern, against the matrix that has these | [`TARGET`] |
 //!
@@ -22,7 +23,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use luge::ordering::Matching;
-use luge::{BackendChoice, Error, Factors, FilledPattern, Inform, Levels, Options, Solver};
+use luge::{BackendChoice, Error, Factors, FilledPattern, Inform, Levels, Options, Scalar, Solver};
 use luge_benches::statistics::recordable;
 use luge_benches::systems::{ordered_pattern, rescaling};
 use luge_reference::{levelize, supernode, symbolic};
@@ -33,7 +34,7 @@ use serde::Serialize;
 use sprs::CsMat;
 
 pub use command::{Arguments, verify};
-pub use subject::{Subject, Unread, made};
+pub use subject::{AnyMatrix, Subject, Unread, made};
 
 /// Normwise backward error that counts as solved, unless the options have another target.
 pub const TARGET: f64 = 1e-12;
@@ -112,6 +113,8 @@ pub enum Phase {
     Solve,
     /// One right-hand side, with the transpose.
     SolveTransposed,
+    /// One right-hand side, with the conjugate transpose.
+    SolveAdjoint,
     /// Many right-hand sides.
     SolveMany,
     /// Other values.
@@ -126,6 +129,7 @@ impl fmt::Display for Phase {
             Self::Supernodes => "supernodes",
             Self::Solve => "solve",
             Self::SolveTransposed => "solve transposed",
+            Self::SolveAdjoint => "solve adjoint",
             Self::SolveMany => "solve many",
             Self::Refactorize => "refactorize",
         })
@@ -316,7 +320,8 @@ pub struct Plan {
     pub depth: Depth,
     /// Whether patterns and levels are compared with the CPU's. Only the column engine of a device finds any.
     pub compare: bool,
-    /// What becomes of each solution before it is measured: nothing, but in tests of the measurement.
+    /// What becomes of each solution, of a complex one of its real parts, before it is measured: nothing, but in tests of
+    /// the measurement.
     pub touch: fn(Phase, &mut [f64]),
 }
 
@@ -328,6 +333,26 @@ impl Plan {
             depth,
             compare,
             touch: |_, _| {},
+        }
+    }
+
+    fn touch<T: Scalar<Real = f64>>(&self, phase: Phase, x: &mut [T]) {
+        let mut first = Vec::with_capacity(x.len());
+        for &value in &*x {
+            let mut parts = Vec::with_capacity(T::COMPONENTS);
+            value.map_components(|part| {
+                parts.push(part);
+                part
+            });
+            first.push(parts[0]);
+        }
+        (self.touch)(phase, &mut first);
+        for (value, first) in x.iter_mut().zip(first) {
+            let mut at = 0;
+            *value = value.map_components(|part| {
+                at += 1;
+                if at == 1 { first } else { part }
+            });
         }
     }
 }
@@ -350,8 +375,14 @@ pub fn run(subject: &Subject, plan: &Plan) -> Record {
         .contains(&Expectation::NumericallySingular);
     let (outcome, met) = match subject.read() {
         Err(Unread { reason, met }) => (Outcome::Refused { reason }, met),
-        Ok(a) => match run_phases(&a, plan, may_refuse, &mut report) {
+        Ok(a) => match match a {
+            AnyMatrix::Real(a) => run_phases(&a, plan, may_refuse, &mut report),
+            AnyMatrix::Complex(a) => run_phases(&a, plan, may_refuse, &mut report),
+        } {
             Ok(outcome) => (outcome, Some(Expectation::Solves)),
+            Err(error @ Error::RealOnly { .. }) => {
+                return Record::skipped(subject, error.to_string());
+            }
             Err(error) => {
                 let (met, reason) = (expectation_of_error(&error), error.to_string());
                 match met {
@@ -412,7 +443,7 @@ impl Report {
     }
 
     /// Measures solutions that stand one after another.
-    fn measure(&mut self, phase: Phase, a: &CsMat<f64>, x: &[f64], b: &[f64]) {
+    fn measure<T: Scalar>(&mut self, phase: Phase, a: &CsMat<T>, x: &[T], b: &[T]) {
         let n = a.rows().max(1);
         let pairs = x.chunks_exact(n).zip(b.chunks_exact(n));
         let errors = pairs.map(|(x, b)| recordable(normwise_backward_error(a, x, b)));
@@ -431,8 +462,8 @@ impl Report {
     }
 }
 
-fn run_phases(
-    a: &CsMat<f64>,
+fn run_phases<T: Scalar<Real = f64, Wide = T>>(
+    a: &CsMat<T>,
     plan: &Plan,
     may_refuse: bool,
     report: &mut Report,
@@ -469,7 +500,7 @@ fn run_phases(
     let solution = factors.solve(&row_sums(a))?;
     let mut x = solution.x;
     report.inform = Some(solution.inform);
-    (plan.touch)(Phase::Solve, &mut x);
+    plan.touch(Phase::Solve, &mut x);
     report.measure(Phase::Solve, a, &x, &row_sums(a));
     if plan.depth == Depth::Every {
         every_solve(a, &mut factors, plan, may_refuse, report)?;
@@ -479,13 +510,13 @@ fn run_phases(
 
 /// The filled pattern, the levels and the supernodes of the matrix as the CPU path orders it, against what defines
 /// them.
-fn against_definitions(a: &CsMat<f64>, report: &mut Report) {
+fn against_definitions<T: Scalar<Real = f64>>(a: &CsMat<T>, report: &mut Report) {
     let phases = [Phase::Symbolic, Phase::Levels, Phase::Supernodes];
     if a.rows() > REFERENCE_ORDER {
         let reason = format!("the definition is computed up to order {REFERENCE_ORDER}");
         return report.skip(&phases, &reason);
     }
-    let b = match ordered_pattern(&a.to_csr()) {
+    let b = match ordered_pattern(&a.to_csr().map(|v| v.magnitude())) {
         Ok(b) => b,
         Err(error) => return report.skip(&phases, &error.to_string()),
     };
@@ -514,9 +545,9 @@ fn against_definitions(a: &CsMat<f64>, report: &mut Report) {
 }
 
 /// The phases after the first solution.
-fn every_solve(
-    a: &CsMat<f64>,
-    factors: &mut Factors<f64>,
+fn every_solve<T: Scalar<Real = f64, Wide = T>>(
+    a: &CsMat<T>,
+    factors: &mut Factors<T>,
     plan: &Plan,
     may_refuse: bool,
     report: &mut Report,
@@ -524,27 +555,35 @@ fn every_solve(
     let transposed = a.transpose_view().to_csr();
     let b = balanced_sums(&a.to_csr());
     let mut x = factors.solve_transpose(&b)?.x;
-    (plan.touch)(Phase::SolveTransposed, &mut x);
+    plan.touch(Phase::SolveTransposed, &mut x);
     report.measure(Phase::SolveTransposed, &transposed, &x, &b);
+
+    if T::COMPONENTS > 1 {
+        let adjoint = transposed.map(|v| v.conjugate());
+        let b = balanced_sums(&a.to_csr().map(|v| v.conjugate()));
+        let mut x = factors.solve_adjoint(&b)?.x;
+        plan.touch(Phase::SolveAdjoint, &mut x);
+        report.measure(Phase::SolveAdjoint, &adjoint, &x, &b);
+    }
 
     let sums = row_sums(a);
     // The same, its negative, and each second entry of it.
-    let b: Vec<f64> = (0..MANY)
+    let b: Vec<T> = (0..MANY)
         .flat_map(|k| {
             sums.iter().enumerate().map(move |(i, &sum)| match k {
                 0 => sum,
                 1 => -sum,
-                _ => sum * (i % 2) as f64,
+                _ => sum.scaled_by((i % 2) as f64),
             })
         })
         .collect();
     let mut x = factors.solve_many(&b, MANY)?.x;
-    (plan.touch)(Phase::SolveMany, &mut x);
+    plan.touch(Phase::SolveMany, &mut x);
     report.measure(Phase::SolveMany, a, &x, &b);
 
     let mut next = a.to_csr();
     for (number, value) in next.data_mut().iter_mut().enumerate() {
-        *value *= rescaling(number);
+        *value = value.scaled_by(rescaling(number));
     }
     let b = row_sums(&next);
     let refactorized = factors.refactorize(&next);
@@ -562,14 +601,14 @@ fn every_solve(
             return Ok(());
         }
     };
-    (plan.touch)(Phase::Refactorize, &mut x);
+    plan.touch(Phase::Refactorize, &mut x);
     report.measure(Phase::Refactorize, &next, &x, &b);
     Ok(())
 }
 
 /// A·1, the right-hand side whose solution is all ones.
-fn row_sums(a: &CsMat<f64>) -> Vec<f64> {
-    let mut sums = vec![0.0; a.rows()];
+fn row_sums<T: Scalar>(a: &CsMat<T>) -> Vec<T> {
+    let mut sums = vec![T::zero(); a.rows()];
     for (&value, (row, _)) in a {
         sums[row] += value;
     }
@@ -578,14 +617,17 @@ fn row_sums(a: &CsMat<f64>) -> Vec<f64> {
 
 /// Aᵀ·y for the y that gives each row of A, which is stored by rows, the same weight: with y = 1 the rows of a badly
 /// scaled matrix that are small would be lost in the sums, and with them the solution.
-fn balanced_sums(a: &CsMat<f64>) -> Vec<f64> {
-    let mut sums = vec![0.0; a.cols()];
+fn balanced_sums<T: Scalar<Real = f64>>(a: &CsMat<T>) -> Vec<T> {
+    let mut sums = vec![T::zero(); a.cols()];
     for row in a.outer_iterator() {
-        let largest = row.data().iter().fold(0.0, |m: f64, v| v.abs().max(m));
+        let largest = row
+            .data()
+            .iter()
+            .fold(0.0, |m: f64, v| v.magnitude().max(m));
         // Of a row so small that no number is its inverse, the largest number there is, with room for rounding.
         let weight = (1.0 / largest).min(1e300);
         for (col, &value) in row.iter() {
-            sums[col] += value * weight;
+            sums[col] += value.scaled_by(weight);
         }
     }
     sums

@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use luge::num_complex::Complex;
 use luge::ordering::Matching;
 use luge::{BackendChoice, Options, Solver};
-use luge_matrix_io::{Field, ReadError, ReadErrorKind};
+use luge_matrix_io::{MatrixData, ReadError, ReadErrorKind};
 use luge_testkit::corpus::{Entry, Expectation, Group, Refusal};
-use luge_testkit::generators::families::{FAMILIES, Family};
+use luge_testkit::generators::families::{COMPLEX_FAMILIES, FAMILIES, Family};
 use sprs::CsMat;
 
 /// A matrix, or what stands in for one, with what a solver must make of it.
@@ -29,7 +30,17 @@ pub struct Subject {
 enum Origin {
     File(PathBuf),
     Family(&'static Family, usize),
+    ComplexFamily(&'static Family<Complex<f64>>, usize),
     Given(CsMat<f64>),
+}
+
+/// A matrix that was read or made.
+#[derive(Debug, Clone)]
+pub enum AnyMatrix {
+    /// Over the real numbers.
+    Real(CsMat<f64>),
+    /// Over the complex ones.
+    Complex(CsMat<Complex<f64>>),
 }
 
 /// A matrix that could not be had, with what that meets.
@@ -73,12 +84,16 @@ impl Subject {
 
     /// A matrix of each family, of about order `n`. All must solve.
     pub fn of_families(n: usize) -> Vec<Self> {
-        let of = |family: &'static Family| Self {
+        let of = |name, origin| Self {
             order: Some(n as u64),
-            origin: Origin::Family(family, n),
-            ..Self::named(family.name, "generated")
+            origin,
+            ..Self::named(name, "generated")
         };
-        FAMILIES.iter().map(of).collect()
+        let real = FAMILIES.iter();
+        let real = real.map(|family| of(family.name, Origin::Family(family, n)));
+        let complex = COMPLEX_FAMILIES.iter();
+        let complex = complex.map(|family| of(family.name, Origin::ComplexFamily(family, n)));
+        real.chain(complex).collect()
     }
 
     fn named(name: &str, group: &str) -> Self {
@@ -97,11 +112,12 @@ impl Subject {
     /// # Errors
     ///
     /// [`Unread`], which may be what is right.
-    pub fn read(&self) -> Result<CsMat<f64>, Unread> {
+    pub fn read(&self) -> Result<AnyMatrix, Unread> {
         match &self.origin {
-            Origin::Given(a) => Ok(a.clone()),
-            Origin::Family(family, n) => made(family, *n, 1),
-            Origin::File(path) => read_real(path),
+            Origin::Given(a) => Ok(AnyMatrix::Real(a.clone())),
+            Origin::Family(family, n) => made(family, *n, 1).map(AnyMatrix::Real),
+            Origin::ComplexFamily(family, n) => made(family, *n, 1).map(AnyMatrix::Complex),
+            Origin::File(path) => read(path),
         }
     }
 }
@@ -111,7 +127,7 @@ impl Subject {
 /// # Errors
 ///
 /// If a circuit does not come to rest.
-pub fn made(family: &Family, n: usize, seed: u64) -> Result<CsMat<f64>, Unread> {
+pub fn made<V>(family: &Family<V>, n: usize, seed: u64) -> Result<CsMat<V>, Unread> {
     let mut factors: Option<luge::Factors<f64>> = None;
     let mut solve = |a: &CsMat<f64>, b: &[f64]| -> Option<Vec<f64>> {
         match &mut factors {
@@ -131,21 +147,19 @@ pub fn made(family: &Family, n: usize, seed: u64) -> Result<CsMat<f64>, Unread> 
     })
 }
 
-fn read_real(path: &Path) -> Result<CsMat<f64>, Unread> {
+fn read(path: &Path) -> Result<AnyMatrix, Unread> {
     let matrix = luge_matrix_io::read(path).map_err(|error| Unread {
         met: expectation_of_read_error(&error),
         reason: error.to_string(),
     })?;
-    matrix.into_real().map_err(|error| {
-        let refusal = match error.field {
-            Field::Pattern => Refusal::Pattern,
-            _ => Refusal::Complex,
-        };
-        Unread {
-            reason: error.to_string(),
-            met: Some(Expectation::Refused(refusal)),
-        }
-    })
+    match matrix.data {
+        MatrixData::Real(a) => Ok(AnyMatrix::Real(a)),
+        MatrixData::Complex(a) => Ok(AnyMatrix::Complex(a)),
+        MatrixData::Pattern(_) => Err(Unread {
+            reason: "the file has no values".to_owned(),
+            met: Some(Expectation::Refused(Refusal::Pattern)),
+        }),
+    }
 }
 
 fn expectation_of_read_error(error: &ReadError) -> Option<Expectation> {

@@ -8,7 +8,7 @@ use luge_frontal::gpu::{
     DeviceFrontalError, DeviceFrontalLdlt, DeviceScalar, DeviceSymmetricQuality, ExpectedPivots,
     Limits, MovedTree, Workspace,
 };
-use luge_frontal::{FrontalLdlt, FrontalScalar, Lower, Options};
+use luge_frontal::{FrontalLdlt, Lower, Options, SymmetricScalar};
 use luge_sparse::{PivotPolicy, RealScalar};
 
 use crate::chain::{seeded_streams, streams};
@@ -61,7 +61,7 @@ fn factorize<T: DeviceScalar>(
 }
 
 /// What the CPU makes of the same.
-fn on_host<T: FrontalScalar + RealScalar>(
+fn on_host<T: SymmetricScalar + RealScalar>(
     problem: &Problem,
     below: f64,
     expected: &[f64],
@@ -77,7 +77,7 @@ fn on_host<T: FrontalScalar + RealScalar>(
 }
 
 /// Checks that factors are those of the matrix, but for the diagonal where pivots were replaced by what is expected of them.
-fn check<T: DeviceScalar + FrontalScalar>(
+fn check<T: DeviceScalar + SymmetricScalar>(
     stream: &Stream,
     problem: &Problem,
     (factors, quality): &Found<T>,
@@ -133,7 +133,7 @@ fn check<T: DeviceScalar + FrontalScalar>(
     }
 }
 
-fn check_factorization<T: DeviceScalar + FrontalScalar>(
+fn check_factorization<T: DeviceScalar + SymmetricScalar>(
     stream: &Stream,
     problem: &Problem,
     limits: Limits,

@@ -25,8 +25,8 @@ pub(crate) unsafe fn gemm_lower<F: RealScalar, S: Simd<F>>(g: &Gemm<F>) {
             macro_rules! strips {
                 ($($n:literal)*) => {
                     match g.columns - j {
-                        $($n => strip::<F, S, $n, true>(rows, g.depth, a, g.lda, b, g.ldb, c, g.ldc),)*
-                        _ => strip::<F, S, NR, true>(rows, g.depth, a, g.lda, b, g.ldb, c, g.ldc),
+                        $($n => strip::<F, S, $n, true, false>(rows, g.depth, a, g.lda, b, g.ldb, c, g.ldc),)*
+                        _ => strip::<F, S, NR, true, false>(rows, g.depth, a, g.lda, b, g.ldb, c, g.ldc),
                     }
                 };
             }

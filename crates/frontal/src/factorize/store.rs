@@ -1,6 +1,6 @@
 //! The factors of all fronts, and which rows and columns they have.
 
-use luge_sparse::{RealScalar, in_large_pages};
+use luge_sparse::{Scalar, in_large_pages};
 
 use crate::layout::Layout;
 use crate::tree::AssemblyTree;
@@ -30,7 +30,7 @@ pub(crate) struct DelayedPanels<F> {
     pub col_from: Vec<u32>,
 }
 
-impl<F: RealScalar> DelayedPanels<F> {
+impl<F: Scalar> DelayedPanels<F> {
     /// For `k` fully summed rows and columns, and this many entries of the panels; `None` if the machine has no memory for
     /// them: delays may add up to more than any prediction.
     pub fn new(entries: usize, k: usize, symmetric: bool) -> Option<Self> {
@@ -66,7 +66,7 @@ pub(crate) struct FrontStore<F> {
     pub delayed: Vec<Option<Box<DelayedPanels<F>>>>,
 }
 
-impl<F: RealScalar> FrontStore<F> {
+impl<F: Scalar> FrontStore<F> {
     pub fn new(tree: &AssemblyTree, layout: &Layout, symmetric: bool) -> Self {
         let rows = if symmetric { 0 } else { tree.n() };
         Self {

@@ -12,8 +12,8 @@
 //! searched once more.
 
 use luge_dense::{
-    BLOCK_COLUMNS, BlockScratch, FrontalScalar, Gemm, Kernels, Progress, SymmetricEvent,
-    SymmetricPanel,
+    BLOCK_COLUMNS, BlockScratch, Gemm, Progress, SymmetricEvent, SymmetricKernels, SymmetricPanel,
+    SymmetricScalar,
 };
 use luge_sparse::{CancelFlag, Cancelled, ResolvedSymmetric, SymmetricPivoting};
 use rayon::prelude::*;
@@ -28,8 +28,8 @@ const PARALLEL_FLOPS: usize = 4_000_000;
 const STRIDE_FLOPS: usize = 60_000_000;
 
 /// How symmetric fronts are eliminated.
-pub(super) struct Eliminator<F: FrontalScalar> {
-    pub kernels: &'static Kernels<F>,
+pub(super) struct Eliminator<F: SymmetricScalar> {
+    pub kernels: &'static SymmetricKernels<F>,
     pub rule: ResolvedSymmetric<F>,
     pub cancel: CancelFlag,
     /// Whether large products are shared among the threads of the current pool.
@@ -65,7 +65,7 @@ unsafe impl<T> Send for Shared<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for Shared<T> {}
 
-impl<F: FrontalScalar> Eliminator<F> {
+impl<F: SymmetricScalar> Eliminator<F> {
     /// Eliminates what can be eliminated of a front and updates its other fully summed columns. `is_root`: whether what
     /// blocks leave has no parent to go to. `is_due` says of each column, by where it stood, whether it may not be delayed; if
     /// it is empty, all may.

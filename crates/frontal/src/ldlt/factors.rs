@@ -3,7 +3,7 @@
 #[cfg(feature = "gpu")]
 use std::sync::Arc;
 
-use luge_dense::FrontalScalar;
+use luge_dense::SymmetricScalar;
 
 use super::{FrontView, FrontalLdlt};
 #[cfg(feature = "gpu")]
@@ -30,7 +30,7 @@ pub enum Pivot<F> {
     },
 }
 
-impl<F: FrontalScalar> FrontView<'_, F> {
+impl<F: SymmetricScalar> FrontView<'_, F> {
     /// Entries of D by pivot column: on the diagonal, and beside it in the row of the column before, which is zero unless both
     /// are a pivot of order 2.
     fn diagonal(&self, j: usize) -> [F; 2] {
@@ -52,7 +52,7 @@ impl<F: FrontalScalar> FrontView<'_, F> {
     }
 }
 
-impl<F: FrontalScalar> FrontalLdlt<F> {
+impl<F: SymmetricScalar> FrontalLdlt<F> {
     /// Visits the pivots in elimination order.
     ///
     /// # Panics

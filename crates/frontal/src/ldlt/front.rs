@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use luge_dense::{
-    BlockScratch, CheckLower, FrontalScalar, Kernels, SymmetricEvent, SymmetricPanel,
+    BlockScratch, CheckLower, SymmetricEvent, SymmetricKernels, SymmetricPanel, SymmetricScalar,
 };
 use luge_sparse::{Cancelled, Reservation, ResolvedSymmetric, bytes_of, enlarge};
 
@@ -18,8 +18,8 @@ use crate::storage::Lower;
 use crate::widths::scaled_entries;
 
 /// What the fronts of one factorization share.
-pub(super) struct Shared<'a, F: FrontalScalar> {
-    pub kernels: &'static Kernels<F>,
+pub(super) struct Shared<'a, F: SymmetricScalar> {
+    pub kernels: &'static SymmetricKernels<F>,
     /// How pivots are chosen.
     pub rule: ResolvedSymmetric<F>,
     /// ‖B e_k‖₁ by input column.
@@ -35,7 +35,7 @@ pub(super) struct Shared<'a, F: FrontalScalar> {
 /// LDLᵀ of one front after another, by one thread.
 ///
 /// After an element's matrix comes a vector of its order: the column sums of |L|·|D|·|Lᵀ| so far.
-pub(super) struct LdltFront<F: FrontalScalar> {
+pub(super) struct LdltFront<F: SymmetricScalar> {
     eliminator: Eliminator<F>,
     outcome: Outcome<F>,
     /// What is expected of the pivots of the front, if anything is.
@@ -51,7 +51,7 @@ pub(super) struct LdltFront<F: FrontalScalar> {
 }
 
 /// Bytes of the arrays for fronts of `m` rows.
-fn array_bytes<F: FrontalScalar>(m: usize) -> u64 {
+fn array_bytes<F: SymmetricScalar>(m: usize) -> u64 {
     // Three arrays of values, relative indices, partners, two arrays of places, and what is due.
     let by_row = m * (3 * size_of::<F>() + 4 + size_of::<(F, u32)>() + 8 + 1);
     (by_row + BlockScratch::<F>::BYTES) as u64
@@ -76,7 +76,7 @@ fn panel<F>(
     }
 }
 
-impl<F: FrontalScalar> FrontWork for LdltFront<F> {
+impl<F: SymmetricScalar> FrontWork for LdltFront<F> {
     type Scalar = F;
     type Storage = Lower;
     type Report = SymmetricQuality;
@@ -334,7 +334,7 @@ impl<F: FrontalScalar> FrontWork for LdltFront<F> {
     }
 }
 
-impl<F: FrontalScalar> LdltFront<F> {
+impl<F: SymmetricScalar> LdltFront<F> {
     /// Adds the elements of the children, as far as they concern fully summed columns.
     ///
     /// # Safety
@@ -412,7 +412,7 @@ impl<F: FrontalScalar> LdltFront<F> {
 }
 
 /// The input columns of a front none of whose children delayed any.
-fn own_columns<'a, F: FrontalScalar>(
+fn own_columns<'a, F: SymmetricScalar>(
     context: &Context<'a, LdltFront<F>>,
     front: &ActiveFront<'_, F>,
 ) -> &'a [u32] {
@@ -420,7 +420,7 @@ fn own_columns<'a, F: FrontalScalar>(
     &context.symbolic.tree.perm[start..start + front.k]
 }
 
-fn input_column<F: FrontalScalar>(
+fn input_column<F: SymmetricScalar>(
     context: &Context<'_, LdltFront<F>>,
     done: &Pivots<'_>,
     j: usize,
@@ -434,7 +434,7 @@ fn input_column<F: FrontalScalar>(
 ///
 /// The panel is valid.
 #[inline]
-unsafe fn add_matrix<F: FrontalScalar>(
+unsafe fn add_matrix<F: SymmetricScalar>(
     context: &Context<'_, LdltFront<F>>,
     front: &ActiveFront<'_, F>,
 ) {
@@ -467,7 +467,7 @@ unsafe fn add_matrix<F: FrontalScalar>(
 ///
 /// `rest` is valid for the rows and columns below, `ld` apart.
 #[inline]
-unsafe fn add_below<F: FrontalScalar>(
+unsafe fn add_below<F: SymmetricScalar>(
     children: &Children<'_, F>,
     rest: *mut F,
     ld: usize,

@@ -9,7 +9,7 @@ mod solve;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use luge_dense::{FrontalScalar, Kernels};
+use luge_dense::{SymmetricKernels, SymmetricScalar};
 use luge_sparse::{CancelFlag, Inertia, PivotKind, Reservation, bytes_of, drop_aside};
 
 use crate::error::FrontalError;
@@ -30,9 +30,9 @@ pub use quality::SymmetricQuality;
 /// The pattern that the [`Symbolic`] factorization was made of is that of one triangle by columns: each unordered pair
 /// {i, j} of a row and a column is stored once, in either triangle, in any mixture.
 #[derive(Debug, Clone)]
-pub struct FrontalLdlt<F: FrontalScalar> {
+pub struct FrontalLdlt<F: SymmetricScalar> {
     symbolic: Arc<Symbolic<Lower>>,
-    kernels: &'static Kernels<F>,
+    kernels: &'static SymmetricKernels<F>,
     store: FrontStore<F>,
     quality: SymmetricQuality,
     /// Columns of the pattern whose pivots were replaced, ascending, and what is reserved for them.
@@ -45,7 +45,7 @@ pub struct FrontalLdlt<F: FrontalScalar> {
     memory: Reservation,
 }
 
-impl<F: FrontalScalar> FrontalLdlt<F> {
+impl<F: SymmetricScalar> FrontalLdlt<F> {
     /// Factorizes the symmetric matrix with the pattern of `symbolic` and these values, in the pattern's order.
     ///
     /// # Errors
@@ -67,7 +67,7 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
         values: &[F],
         options: &Options,
     ) -> Result<(Self, SymmetricQuality), FrontalError> {
-        Self::factorize_with(symbolic, values, options, F::kernels())
+        Self::factorize_with(symbolic, values, options, F::symmetric_kernels())
     }
 
     /// [`factorize`](Self::factorize) with the given kernels, one of those this machine can run.
@@ -77,10 +77,12 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
         symbolic: &Arc<Symbolic<Lower>>,
         values: &[F],
         options: &Options,
-        kernels: &'static Kernels<F>,
+        kernels: &'static SymmetricKernels<F>,
     ) -> Result<(Self, SymmetricQuality), FrontalError> {
         assert!(
-            F::all_kernels().iter().any(|k| std::ptr::eq(*k, kernels)),
+            F::all_symmetric_kernels()
+                .iter()
+                .any(|k| std::ptr::eq(*k, kernels)),
             "kernels of another machine"
         );
         check_length(symbolic, values);
@@ -310,7 +312,7 @@ fn check_length<F>(symbolic: &Symbolic<Lower>, values: &[F]) {
 ///
 /// As [`FrontalLdlt::factorize`].
 #[track_caller]
-fn expected<F: FrontalScalar>(options: &Options, n: usize) -> &[f64] {
+fn expected<F: SymmetricScalar>(options: &Options, n: usize) -> &[f64] {
     let expected = options.expected.as_deref().unwrap_or_default();
     assert_eq!(expected.len(), n, "what is expected of each pivot");
     let is_number = |&value: &f64| F::from_f64(value).is_normal();
@@ -337,7 +339,7 @@ fn check_memory<F>(symbolic: &Symbolic<Lower>, options: &Options) -> Result<u64,
 const STRIDE: usize = 1 << 12;
 
 /// ‖B e_k‖₁ of each column, with the entries of the other triangle.
-fn column_norms<F: FrontalScalar>(
+fn column_norms<F: SymmetricScalar>(
     symbolic: &Symbolic<Lower>,
     input: &[F],
     cancel: &CancelFlag,
@@ -367,7 +369,7 @@ fn column_norms<F: FrontalScalar>(
 }
 
 /// The largest magnitude.
-fn largest<F: FrontalScalar>(values: &[F]) -> F {
+fn largest<F: SymmetricScalar>(values: &[F]) -> F {
     let magnitudes = values.iter().map(|value| value.abs());
     magnitudes.fold(F::zero(), F::max)
 }

@@ -4,7 +4,7 @@
 //! Lᵀ, so delayed columns and exchanges need nothing special. Several right-hand sides travel side by side in blocks, and
 //! the products become those of matrices.
 
-use luge_dense::{FrontalScalar, inverse_of_two};
+use luge_dense::{SymmetricScalar, inverse_of_two};
 use luge_sparse::{CancelFlag, Cancelled, bytes_of};
 use rayon::prelude::*;
 
@@ -27,7 +27,7 @@ const NONE: Parts = Parts {
     upper: false,
 };
 
-impl<F: FrontalScalar> FrontalLdlt<F> {
+impl<F: SymmetricScalar> FrontalLdlt<F> {
     /// Solves B·X = R in place: `x` has `nrhs` columns of n values, on entry the right-hand sides, on return the
     /// solutions, both in the order of the pattern.
     ///
@@ -292,7 +292,7 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
     }
 }
 
-impl<F: FrontalScalar> FrontView<'_, F> {
+impl<F: SymmetricScalar> FrontView<'_, F> {
     /// Solves with the front's part of D: `width` values for each pivot, one after the other.
     fn solve_diagonal(&self, x: &mut [F], width: usize) {
         let mut j = 0;

@@ -30,7 +30,7 @@ pub(super) fn scratch_entries(m: usize, search: bool) -> usize {
 /// How fronts are eliminated.
 pub(super) struct Eliminator<F: FrontalScalar> {
     pub kernels: &'static Kernels<F>,
-    pub policy: ResolvedPivots<F>,
+    pub policy: ResolvedPivots<F::Real>,
     pub cancel: CancelFlag,
     /// Whether large products are shared among the threads of the current pool.
     pub parallel: bool,

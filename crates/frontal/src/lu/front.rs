@@ -1,7 +1,7 @@
 //! The work of LU on one front: assembly, elimination, check, generated element.
 
 use luge_dense::{CheckFront, FrontPanels, FrontalScalar, Gemm, Kernels, PivotEvents};
-use luge_sparse::{Cancelled, Quality, Reservation, ResolvedPivots, enlarge, lessen};
+use luge_sparse::{Cancelled, Quality, RealScalar, Reservation, ResolvedPivots, enlarge, lessen};
 
 use super::eliminate::{Eliminator, scratch_entries};
 use crate::error::FrontalError;
@@ -18,14 +18,14 @@ const ROWS: usize = 8;
 pub(super) struct Shared<'a, F: FrontalScalar> {
     pub kernels: &'static Kernels<F>,
     /// How pivots are chosen, or that those of the records are kept.
-    pub policy: ResolvedPivots<F>,
+    pub policy: ResolvedPivots<F::Real>,
     /// Weights of the rows by label.
     pub weights: &'a [F],
     /// ‖B e_k‖₁ and wᵀB e_k by input column.
-    pub norms: &'a [F],
+    pub norms: &'a [F::Real],
     pub sums: &'a [F],
     /// ‖ |L|·|U|·e_k ‖₁ by input column; written by the front that has its pivot.
-    pub products: *mut F,
+    pub products: *mut F::Real,
 }
 
 // SAFETY: a column has one pivot, so nobody else writes its product.
@@ -38,7 +38,7 @@ pub(super) struct LuFront<F: FrontalScalar> {
     eliminator: Eliminator<F>,
     events: PivotEvents,
     scratch: Vec<F>,
-    /// Sums of |L|·|U| and check sums by column of the front, weights by row, and two arrays for the check.
+    /// Sums of |L|·|U|, which are real numbers of the type F, and check sums by column of the front, weights by row, and two arrays for the check.
     products: Vec<F>,
     check: Vec<F>,
     weights: Vec<F>,
@@ -207,7 +207,7 @@ impl<F: FrontalScalar> FrontWork for LuFront<F> {
             let column = input_column(context, done, pivots);
             // SAFETY: the panel has m × k entries.
             let rest = unsafe { std::slice::from_raw_parts(lp.add(pivots * m), (k - pivots) * m) };
-            return Err(if rest.iter().all(|v| v.is_finite()) {
+            return Err(if rest.iter().all(|v| v.is_number()) {
                 FrontalError::Singular { column }
             } else {
                 FrontalError::NotFinite { column }
@@ -287,7 +287,7 @@ impl<F: FrontalScalar> FrontWork for LuFront<F> {
             });
         }
         let sums = self.products[..pivots].iter().zip(&self.check[..pivots]);
-        if !sums.map(|(&g, &c)| g + c).all(F::is_finite) {
+        if !sums.map(|(&g, &c)| g + c).all(F::is_number) {
             // The sums may overflow where no entry does.
             // SAFETY: the panels have m × k and c × k entries.
             let (l, u) = unsafe {
@@ -297,7 +297,7 @@ impl<F: FrontalScalar> FrontWork for LuFront<F> {
                 )
             };
             let finite = |panel: &[F], ld: usize, j: usize| {
-                panel[j * ld..(j + 1) * ld].iter().all(|v| v.is_finite())
+                panel[j * ld..(j + 1) * ld].iter().all(|v| v.is_number())
             };
             if let Some(j) = (0..pivots).find(|&j| !finite(l, m, j) || !finite(u, c, j)) {
                 return Err(FrontalError::NotFinite {
@@ -425,22 +425,23 @@ impl<F: FrontalScalar> LuFront<F> {
             let column = perm[cols[j] as usize] as usize;
             // SAFETY: pivots are inside the panel.
             let pivot = unsafe { *front.panels.add(j * (front.m + 1)) };
-            let magnitude = pivot.abs().to_f64();
+            let magnitude = pivot.magnitude().to_f64();
             lessen(&mut quality.min_pivot, magnitude);
             enlarge(&mut quality.max_pivot, magnitude);
             if !context.search {
-                quality.add_pivot_ratio(magnitude, self.old_pivots[j].abs().to_f64());
+                quality.add_pivot_ratio(magnitude, self.old_pivots[j].magnitude().to_f64());
             }
             quality.num_off_diagonal += usize::from(rows[j] != cols[j]);
-            let product = self.products[j].to_f64();
+            let product = self.products[j].magnitude();
             // SAFETY: a column has one pivot.
-            unsafe { shared.products.add(column).write(self.products[j]) };
+            unsafe { shared.products.add(column).write(product) };
+            let product = product.to_f64();
             enlarge(&mut quality.max_product, product);
             if magnitude < quality.min_relative_pivot * product {
                 lessen(&mut quality.min_relative_pivot, magnitude / product);
             }
             let norm = shared.norms[column].to_f64();
-            let residual = (shared.sums[column] - self.check[j]).abs().to_f64();
+            let residual = (shared.sums[column] - self.check[j]).magnitude().to_f64();
             quality.add_column(column, norm, product, residual);
         }
         for &at in &self.events.replaced {

@@ -8,7 +8,8 @@ mod solve;
 use std::sync::Arc;
 
 use luge_dense::{FrontalScalar, Kernels};
-use luge_sparse::{CancelFlag, Quality, Reservation, bytes_of, drop_aside};
+use luge_sparse::num_traits::{Float, Zero};
+use luge_sparse::{CancelFlag, Quality, RealScalar, Reservation, bytes_of, drop_aside};
 
 use crate::error::FrontalError;
 use crate::factorize::{self, FrontStore, Run};
@@ -29,7 +30,7 @@ pub struct FrontalLu<F: FrontalScalar> {
     weights: Vec<F>,
     input_weights: Vec<F>,
     /// ‖ |L|·|U|·e_k ‖₁ by column.
-    products: Vec<F>,
+    products: Vec<F::Real>,
     quality: Quality,
     /// Whether the last factorization ran to its end.
     valid: bool,
@@ -106,7 +107,7 @@ impl<F: FrontalScalar> FrontalLu<F> {
             store: FrontStore::new(&symbolic.tree, &symbolic.layout, false),
             weights,
             input_weights,
-            products: vec![F::zero(); n],
+            products: vec![F::Real::zero(); n],
             quality: Quality::default(),
             valid: false,
             memory,
@@ -159,7 +160,7 @@ impl<F: FrontalScalar> FrontalLu<F> {
         search: bool,
     ) -> Result<Quality, FrontalError> {
         let max_b = || options.max_b.unwrap_or_else(|| largest(input).to_f64());
-        let policy = options.pivots.resolve::<F>(max_b);
+        let policy = options.pivots.resolve::<F::Real>(max_b);
         let predicted = check_memory::<F>(&self.symbolic, options)?;
         self.valid = false;
         let _of_sums = options.memory.reserve(bytes_of::<F>(2 * self.n()))?;
@@ -372,7 +373,7 @@ fn column_sums<F: FrontalScalar>(
     input: &[F],
     weights: &[F],
     cancel: &CancelFlag,
-) -> Result<(Vec<F>, Vec<F>), FrontalError> {
+) -> Result<(Vec<F::Real>, Vec<F>), FrontalError> {
     let pattern = &symbolic.tree.pattern;
     let n = symbolic.n();
     let mut norms = Vec::with_capacity(n);
@@ -382,9 +383,9 @@ fn column_sums<F: FrontalScalar>(
             cancel.check()?;
         }
         let range = pattern.range(column);
-        let (mut norm, mut sum) = (F::zero(), F::zero());
+        let (mut norm, mut sum) = (F::Real::zero(), F::zero());
         for (&row, &value) in pattern.idx()[range.clone()].iter().zip(&input[range]) {
-            norm += value.abs();
+            norm += value.magnitude();
             sum += weights[row as usize] * value;
         }
         if !norm.is_finite() {
@@ -397,9 +398,9 @@ fn column_sums<F: FrontalScalar>(
 }
 
 /// The largest magnitude.
-fn largest<F: FrontalScalar>(values: &[F]) -> F {
-    let magnitudes = values.iter().map(|value| value.abs());
-    magnitudes.fold(F::zero(), F::max)
+fn largest<F: FrontalScalar>(values: &[F]) -> F::Real {
+    let magnitudes = values.iter().map(|value| value.magnitude());
+    magnitudes.fold(F::Real::zero(), Float::max)
 }
 
 /// ±1, drawn by row (the finalizer of SplitMix64).

@@ -10,7 +10,7 @@ const STRIDE: usize = 1 << 16;
 
 impl<F: FrontalScalar> FrontalLu<F> {
     /// ‖ |L|·|U|·e_k ‖₁ by column.
-    pub fn products(&self) -> &[F] {
+    pub fn products(&self) -> &[F::Real] {
         &self.products
     }
 
@@ -75,7 +75,10 @@ impl<F: FrontalScalar> FrontalLu<F> {
             }
             let labels = f.rows.iter().chain(f.below_rows);
             weights.clear();
-            weights.extend(labels.map(|&label| F::from_f64(rows[perm[label as usize] as usize])));
+            weights.extend(labels.map(|&label| {
+                let weight = F::Real::from_f64(rows[perm[label as usize] as usize]);
+                F::from_real(weight)
+            }));
             pivots.clear();
             pivots.resize(f.k, F::zero());
             sums.clear();
@@ -97,7 +100,7 @@ impl<F: FrontalScalar> FrontalLu<F> {
             }
             let labels = f.cols.iter().chain(f.below_rows);
             for (&col, sum) in labels.zip(&sums) {
-                products[col as usize] += RealScalar::to_f64(*sum);
+                products[col as usize] += sum.magnitude().to_f64();
             }
         }
         let weights = perm.iter().map(|&col| cols[col as usize]);

@@ -210,7 +210,7 @@ impl<F: FrontalScalar> FrontalLu<F> {
             while end > 0 {
                 let begin = end.saturating_sub(TRIANGLE);
                 for q in (begin..end).rev() {
-                    let v = *x.add(q) / *lp.add(q + q * m);
+                    let v = (*x.add(q)).quotient(*lp.add(q + q * m));
                     *x.add(q) = v;
                     for i in begin..q {
                         *x.add(i) -= *lp.add(i + q * m) * v;
@@ -296,7 +296,7 @@ impl<F: FrontalScalar> FrontalLu<F> {
                     for i in j..q {
                         v -= *column.add(i) * *x.add(i);
                     }
-                    *x.add(q) = v / *column.add(q);
+                    *x.add(q) = v.quotient(*column.add(q));
                 }
                 j += width;
             }
@@ -358,7 +358,8 @@ impl<F: FrontalScalar> FrontalLu<F> {
                     for q in (begin..end).rev() {
                         let pivot = *lp.add(q + q * m);
                         for t in 0..width {
-                            *v.add(q * width + t) /= pivot;
+                            let value = v.add(q * width + t);
+                            *value = (*value).quotient(pivot);
                         }
                         for i in begin..q {
                             let u = *lp.add(i + q * m);
@@ -460,7 +461,8 @@ impl<F: FrontalScalar> FrontalLu<F> {
                             }
                         }
                         for t in 0..width {
-                            *v.add(q * width + t) /= *column.add(q);
+                            let value = v.add(q * width + t);
+                            *value = (*value).quotient(*column.add(q));
                         }
                     }
                     j += block;

@@ -1,6 +1,6 @@
 //! What must hold for all factors.
 
-use luge_frontal::{FrontalLdlt, FrontalScalar, Options, Pivot, SymmetricQuality, TreeOptions};
+use luge_frontal::{FrontalLdlt, Options, Pivot, SymmetricQuality, SymmetricScalar, TreeOptions};
 use luge_sparse::{
     CancelFlag, Inertia, PivotKind, PivotPolicy, RealScalar, SmallPivots, SymmetricPivoting,
 };
@@ -37,7 +37,7 @@ pub fn all_trees() -> Vec<TreeOptions> {
 }
 
 /// L (rows of B by pivot columns) and D as dense matrices.
-pub fn dense_factors<F: FrontalScalar>(ldlt: &FrontalLdlt<F>) -> [Vec<Vec<f64>>; 2] {
+pub fn dense_factors<F: SymmetricScalar>(ldlt: &FrontalLdlt<F>) -> [Vec<Vec<f64>>; 2] {
     let n = ldlt.n();
     let mut l = vec![vec![0.0; n]; n];
     let mut d = vec![vec![0.0; n]; n];
@@ -96,7 +96,7 @@ fn largest(a: &[Vec<f64>]) -> f64 {
 }
 
 /// Counts of D, by the definition.
-fn counts<F: FrontalScalar>(ldlt: &FrontalLdlt<F>) -> (Inertia, usize) {
+fn counts<F: SymmetricScalar>(ldlt: &FrontalLdlt<F>) -> (Inertia, usize) {
     let (mut inertia, mut num_two) = (Inertia::default(), 0);
     ldlt.for_each_pivot(|pivot| match pivot {
         Pivot::One { d, .. } if d > F::zero() => inertia.positive += 1,
@@ -124,7 +124,7 @@ fn counts<F: FrontalScalar>(ldlt: &FrontalLdlt<F>) -> (Inertia, usize) {
 }
 
 /// Checks factors, the report, and all solves against the matrix. `max_l`: the bound of the entries of L.
-pub fn check<F: FrontalScalar>(
+pub fn check<F: SymmetricScalar>(
     a: &Matrix,
     ldlt: &FrontalLdlt<F>,
     quality: &SymmetricQuality,
@@ -168,7 +168,7 @@ pub fn check<F: FrontalScalar>(
     }
 }
 
-fn check_solves<F: FrontalScalar>(
+fn check_solves<F: SymmetricScalar>(
     a: &Matrix,
     ldlt: &FrontalLdlt<F>,
     quality: &SymmetricQuality,
@@ -202,7 +202,7 @@ fn check_solves<F: FrontalScalar>(
 }
 
 /// All that factors hold.
-pub fn bits<F: FrontalScalar>(ldlt: &FrontalLdlt<F>) -> (Vec<usize>, Vec<u64>) {
+pub fn bits<F: SymmetricScalar>(ldlt: &FrontalLdlt<F>) -> (Vec<usize>, Vec<u64>) {
     let mut values: Vec<u64> = ldlt
         .d()
         .iter()
@@ -223,7 +223,7 @@ pub fn max_l(options: &Options) -> f64 {
 pub fn factorize_and_check(a: &Matrix, options: &Options) {
     for tree_options in all_trees() {
         let symbolic = a.symbolic(&tree_options);
-        for kernels in f64::all_kernels() {
+        for kernels in f64::all_symmetric_kernels() {
             let (mut ldlt, quality) =
                 FrontalLdlt::factorize_with(&symbolic, &a.values, options, kernels).unwrap();
             check(a, &ldlt, &quality, max_l(options));

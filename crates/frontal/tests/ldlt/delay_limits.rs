@@ -1,6 +1,6 @@
 //! Columns that are delayed so often and no more.
 
-use luge_frontal::{FrontalError, FrontalLdlt, FrontalScalar, Options, SymmetricQuality};
+use luge_frontal::{FrontalError, FrontalLdlt, Options, SymmetricQuality, SymmetricScalar};
 use luge_sparse::{PivotPolicy, RealScalar, SmallPivots, SymmetricPivoting};
 use luge_testkit::generators::mixed::{darcy, stokes};
 
@@ -18,7 +18,7 @@ fn limited(max_delays: u32, below: f64, method: SymmetricPivoting) -> Options {
 
 /// Checks that factors are those of the matrix, but for the diagonal where pivots were replaced: there by `most` at most, up to
 /// rounding.
-fn check<F: FrontalScalar>(
+fn check<F: SymmetricScalar>(
     a: &Matrix,
     (ldlt, quality): &(FrontalLdlt<F>, SymmetricQuality),
     most: f64,

@@ -1,6 +1,6 @@
 //! Factors and solves of all kinds of matrices, on all kernels, for any number of threads.
 
-use luge_frontal::{FrontalError, FrontalLdlt, FrontalScalar, TreeOptions};
+use luge_frontal::{FrontalError, FrontalLdlt, SymmetricScalar, TreeOptions};
 use luge_reference::Dense;
 use luge_reference::ldlt::ldlt_dense;
 use luge_sparse::{CancelFlag, PivotPolicy};
@@ -62,7 +62,7 @@ fn single_precision() {
         };
         for tree_options in all_trees() {
             let symbolic = a.symbolic(&tree_options);
-            for kernels in f32::all_kernels() {
+            for kernels in f32::all_symmetric_kernels() {
                 for method in METHODS {
                     let options = with(policy(0.01, method));
                     let factorized =

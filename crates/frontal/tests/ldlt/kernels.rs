@@ -1,7 +1,8 @@
 //! Symmetric fronts, column by column and by blocks, against the partial factorization of `luge-reference`.
 
 use luge_dense::{
-    BLOCK_COLUMNS, BlockScratch, FrontalScalar, Kernels, Progress, SymmetricEvent, SymmetricPanel,
+    BLOCK_COLUMNS, BlockScratch, Progress, SymmetricEvent, SymmetricKernels, SymmetricPanel,
+    SymmetricScalar,
 };
 use luge_reference::Dense;
 use luge_reference::frontal::ldlt::{LdltFront, LdltRule, ldlt_tpp};
@@ -19,7 +20,7 @@ struct Front<F> {
     col: Vec<u32>,
 }
 
-impl<F: FrontalScalar> Front<F> {
+impl<F: SymmetricScalar> Front<F> {
     /// The lower triangle of the candidates' columns; what updates may leave just above it must not be looked at.
     fn new(a: &Dense<F>, k: usize) -> Self {
         let m = a.nrows();
@@ -52,7 +53,11 @@ impl<F: FrontalScalar> Front<F> {
         self.panel[i + j * self.m]
     }
 
-    fn by_columns(&mut self, rule: &ResolvedSymmetric<F>, kernels: &Kernels<F>) -> Progress<F> {
+    fn by_columns(
+        &mut self,
+        rule: &ResolvedSymmetric<F>,
+        kernels: &SymmetricKernels<F>,
+    ) -> Progress<F> {
         let k = self.k;
         let panel = self.view();
         // SAFETY: the panel is valid, the kernels are of this machine.
@@ -60,7 +65,11 @@ impl<F: FrontalScalar> Front<F> {
     }
 
     /// The first block of at most `BLOCK_COLUMNS` candidates.
-    fn by_blocks(&mut self, rule: &ResolvedSymmetric<F>, kernels: &Kernels<F>) -> Progress<F> {
+    fn by_blocks(
+        &mut self,
+        rule: &ResolvedSymmetric<F>,
+        kernels: &SymmetricKernels<F>,
+    ) -> Progress<F> {
         let hi = self.k.min(BLOCK_COLUMNS);
         let mut x = vec![F::zero(); (self.m - hi) * hi];
         let mut scratch = BlockScratch::new();
@@ -103,7 +112,7 @@ fn rule<F: RealScalar>(threshold: f64, small: f64) -> ResolvedSymmetric<F> {
 }
 
 /// The pivots and the order of the reference, and values within its rounding.
-fn check_against<F: FrontalScalar>(front: &Front<F>, pivots: usize, expected: &LdltFront<F>) {
+fn check_against<F: SymmetricScalar>(front: &Front<F>, pivots: usize, expected: &LdltFront<F>) {
     let (m, q) = (front.m, expected.lower.ncols());
     assert_eq!(pivots, q);
     assert_eq!(
@@ -186,7 +195,7 @@ fn columns_are_eliminated_as_in_the_reference() {
                     };
                     let expected = ldlt_tpp(&a, k, &reference).unwrap();
                     delays += expected.num_delay;
-                    for kernels in f64::all_kernels() {
+                    for kernels in f64::all_symmetric_kernels() {
                         let mut front = Front::new(&a, k);
                         let progress = front.by_columns(&rule(threshold, 1e-10), kernels);
                         assert_eq!(progress.event, None);
@@ -265,7 +274,7 @@ fn blocks_take_columns_or_leave_them_as_they_are() {
                             a[(j, i)] *= scale;
                         }
                     }
-                    for kernels in f64::all_kernels() {
+                    for kernels in f64::all_symmetric_kernels() {
                         let mut front = Front::new(&a, k);
                         let progress = front.by_blocks(&rule(threshold, 0.0), kernels);
                         assert_eq!(progress.event, None);
@@ -294,7 +303,7 @@ fn one_large_entry_ends_a_block() {
                 _ => 0.0,
             }
         });
-        for kernels in f64::all_kernels() {
+        for kernels in f64::all_symmetric_kernels() {
             let mut front = Front::new(&a, k);
             let progress = front.by_blocks(&rule(0.01, 0.0), kernels);
             assert_eq!(progress.pivots, at);
@@ -311,7 +320,7 @@ fn pivots_of_order_two_are_not_split() {
         a[(i, j)] = v;
         a[(j, i)] = v;
     }
-    for kernels in f64::all_kernels() {
+    for kernels in f64::all_symmetric_kernels() {
         let mut front = Front::new(&a, k);
         let progress = front.by_blocks(&rule(0.01, 0.0), kernels);
         assert_eq!(progress.pivots, 1);
@@ -336,7 +345,7 @@ fn a_definite_block_ends_at_its_first_pivot_that_is_not_positive() {
             (true, false) => 2.0,
             _ => 0.0,
         });
-        for kernels in f64::all_kernels() {
+        for kernels in f64::all_symmetric_kernels() {
             let mut front = Front::new(&a, 20);
             let progress = front.by_blocks(&definite, kernels);
             assert_eq!(progress.pivots, at);
@@ -356,7 +365,7 @@ fn columns_of_zeros_beside_what_is_not_a_number() {
         let mut a = Dense::zeros(12, 12);
         a[(at, 1)] = f64::NAN;
         a[(1, at)] = f64::NAN;
-        for kernels in f64::all_kernels() {
+        for kernels in f64::all_symmetric_kernels() {
             let mut front = Front::new(&a, 2);
             let progress = front.by_columns(&rule(0.01, 0.5), kernels);
             assert_eq!((progress.pivots, progress.event), (1, None));
@@ -379,7 +388,7 @@ proptest! {
         let a = integers(m, &mut random, 0.5);
         let k = part.min(m);
         let expected = ldlt_tpp(&a, k, &LdltRule { threshold, small: 1e-10 }).unwrap();
-        for kernels in f64::all_kernels() {
+        for kernels in f64::all_symmetric_kernels() {
             let mut front = Front::new(&a, k);
             let progress = front.by_columns(&rule(threshold, 1e-10), kernels);
             // Ties that rounding decides may go either way; the growth of the reference tells where that matters.
@@ -400,7 +409,7 @@ fn entries_within_a_block_are_bounded() {
     let rows = [[0.49, 1.0, 1.0], [1.0, 0.9, -1.0], [1.0, -1.0, 1.0]];
     let a = Dense::from_fn(3, 3, |i, j| rows[i][j]);
     for (threshold, least) in [(0.5, 0), (0.25, 2)] {
-        for kernels in f64::all_kernels() {
+        for kernels in f64::all_symmetric_kernels() {
             let mut front = Front::new(&a, 3);
             let progress = front.by_blocks(&rule(threshold, 0.0), kernels);
             assert!(progress.pivots >= least && (least > 0 || progress.pivots == 0));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use luge_frontal::{FrontalError, FrontalLdlt, FrontalScalar, Options, TreeOptions};
+use luge_frontal::{FrontalError, FrontalLdlt, Options, SymmetricScalar, TreeOptions};
 use luge_sparse::{Inertia, MemoryBudget, PivotPolicy};
 
 use crate::checks::{bits, check, dense_factors, product, with};
@@ -44,12 +44,12 @@ fn by_definition(
 
 /// Factorizes, and compares with the definition: D, what was replaced, and the matrix that was factorized. How many pivots
 /// were replaced.
-fn factorize_and_check<F: FrontalScalar>(a: &Matrix, options: &Options, below: f64) -> usize {
+fn factorize_and_check<F: SymmetricScalar>(a: &Matrix, options: &Options, below: f64) -> usize {
     let expected = options.expected.as_deref().unwrap();
     let symbolic = a.symbolic(&TreeOptions::default());
     let (n, epsilon) = (a.n(), F::epsilon().to_f64());
     let mut count = 0;
-    for kernels in F::all_kernels() {
+    for kernels in F::all_symmetric_kernels() {
         let (ldlt, quality) =
             FrontalLdlt::factorize_with(&symbolic, &a.cast::<F>(), options, kernels).unwrap();
         let order = ldlt.elimination_order();

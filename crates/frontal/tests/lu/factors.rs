@@ -3,6 +3,7 @@
 use luge_frontal::{FrontalError, FrontalLu, FrontalScalar, Options, TreeOptions};
 use luge_sparse::{CancelFlag, PivotPolicy};
 use luge_testkit::strategies;
+use num_complex::Complex;
 use proptest::prelude::*;
 
 use crate::checks::{all_trees, bits, check, factorize_and_check};
@@ -113,25 +114,30 @@ fn single_precision() {
     let mut random = Random(10);
     for n in [1, 33, 150] {
         let a = random_matrix(n, 4, n == 150, &mut random);
-        let values: Vec<f32> = a.cast();
-        let a = Matrix {
-            cols: a.cols.clone(),
-            values: values.iter().map(|&v| f64::from(v)).collect(),
-        };
-        for options in all_trees() {
-            for kernels in f32::all_kernels() {
-                let (mut lu, quality) = FrontalLu::factorize_with(
-                    &a.symbolic(&options),
-                    &values,
-                    &Options::default(),
-                    kernels,
-                )
-                .unwrap();
-                check(&a, &lu, &quality);
-                let before = bits(&lu);
-                lu.refactorize(&values, &Options::default()).unwrap();
-                assert!(bits(&lu) == before);
-            }
+        in_single_precision::<f32>(&a);
+        in_single_precision::<Complex<f32>>(&a.turned());
+    }
+}
+
+fn in_single_precision<F: FrontalScalar>(a: &Matrix<F::Wide>) {
+    let values: Vec<F> = a.values.iter().map(|&v| F::narrow(v)).collect();
+    let a = Matrix {
+        cols: a.cols.clone(),
+        values: values.iter().map(|v| v.widen()).collect(),
+    };
+    for options in all_trees() {
+        for kernels in F::all_kernels() {
+            let (mut lu, quality) = FrontalLu::factorize_with(
+                &a.symbolic(&options),
+                &values,
+                &Options::default(),
+                kernels,
+            )
+            .unwrap();
+            check(&a, &lu, &quality);
+            let before = bits(&lu);
+            lu.refactorize(&values, &Options::default()).unwrap();
+            assert!(bits(&lu) == before);
         }
     }
 }

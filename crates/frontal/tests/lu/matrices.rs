@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use luge_frontal::{Symbolic, TreeOptions};
-use luge_sparse::{CompressedPattern, RealScalar};
+use luge_sparse::{CompressedPattern, Scalar};
+use num_complex::Complex;
 
 /// A square matrix by columns.
 #[derive(Debug, Clone)]
-pub struct Matrix {
+pub struct Matrix<V = f64> {
     pub cols: CompressedPattern,
-    pub values: Vec<f64>,
+    pub values: Vec<V>,
 }
 
 impl Matrix {
@@ -35,11 +36,25 @@ impl Matrix {
         Self::from_entries(a.rows(), entries)
     }
 
+    /// With each row and each column times a complex number of absolute value 1.
+    pub fn turned(&self) -> Matrix<Complex<f64>> {
+        let turn = |at: usize| Complex::from_polar(1.0, 1.0 + 2.4 * at as f64);
+        let turned = self
+            .entries()
+            .map(|(i, j, v)| turn(3 * i) * turn(5 * j + 1) * v);
+        Matrix {
+            cols: self.cols.clone(),
+            values: turned.collect(),
+        }
+    }
+}
+
+impl<V: Scalar<Real = f64>> Matrix<V> {
     pub fn n(&self) -> usize {
         self.cols.major_dim()
     }
 
-    pub fn entries(&self) -> impl Iterator<Item = (usize, usize, f64)> + '_ {
+    pub fn entries(&self) -> impl Iterator<Item = (usize, usize, V)> + '_ {
         (0..self.n()).flat_map(move |j| {
             self.cols
                 .range(j)
@@ -47,16 +62,16 @@ impl Matrix {
         })
     }
 
-    pub fn dense(&self) -> Vec<Vec<f64>> {
-        let mut dense = vec![vec![0.0; self.n()]; self.n()];
+    pub fn dense(&self) -> Vec<Vec<V>> {
+        let mut dense = vec![vec![V::zero(); self.n()]; self.n()];
         for (i, j, v) in self.entries() {
             dense[i][j] = v;
         }
         dense
     }
 
-    pub fn multiply(&self, x: &[f64], transpose: bool) -> Vec<f64> {
-        let mut y = vec![0.0; self.n()];
+    pub fn multiply(&self, x: &[V], transpose: bool) -> Vec<V> {
+        let mut y = vec![V::zero(); self.n()];
         for (i, j, v) in self.entries() {
             if transpose {
                 y[j] += v * x[i];
@@ -70,17 +85,13 @@ impl Matrix {
     pub fn column_norms(&self) -> Vec<f64> {
         let mut norms = vec![0.0; self.n()];
         for (_, j, v) in self.entries() {
-            norms[j] += v.abs();
+            norms[j] += v.magnitude();
         }
         norms
     }
 
     pub fn symbolic(&self, options: &TreeOptions) -> Arc<Symbolic> {
         Arc::new(Symbolic::analyze(&self.cols, options).unwrap())
-    }
-
-    pub fn cast<F: RealScalar>(&self) -> Vec<F> {
-        self.values.iter().map(|&v| F::from_f64(v)).collect()
     }
 }
 

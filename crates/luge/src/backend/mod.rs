@@ -13,31 +13,19 @@ use std::borrow::Cow;
 
 #[cfg(feature = "gpu")]
 use luge_numeric::PivotReport;
-use luge_numeric::cpu::blocks::BlockScalar;
 use luge_sparse::{CancelFlag, MemoryBudget, Reservation, Scalar};
 #[cfg(feature = "gpu")]
 use luge_sparse::{CompressedPattern, FilledPattern, Levels, PivotPolicy, RealScalar};
-
-use num_complex::Complex;
 
 use crate::error::Error;
 #[cfg(feature = "gpu")]
 use crate::error::PhaseError;
 use crate::options::{BackendChoice, Options};
 
-/// The types that values, vectors and sums are in: those that are [wide](Scalar::Wide).
-pub(crate) trait Field: BlockScalar + Scalar<Real = f64, Wide = Self> {
-    /// The type for factors of single precision.
-    type Single: BlockScalar + Scalar<Wide = Self>;
-}
+/// The types that values, vectors and sums are in: those that are [wide](Scalar::Wide), one for each field.
+pub(crate) trait Field: Scalar<Real = f64, Wide = Self> {}
 
-impl Field for f64 {
-    type Single = f32;
-}
-
-impl Field for Complex<f64> {
-    type Single = Complex<f32>;
-}
+impl<W: Scalar<Real = f64, Wide = W>> Field for W {}
 
 /// The types that a device computes factors in.
 #[cfg(feature = "gpu")]

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use luge::{Inform, Solver};
 
-use super::input::{Loaded, MatrixArguments, Source, check_square};
+use super::input::{AnyMatrix, Loaded, MatrixArguments, Number, Source, check_square};
 use super::print;
 use super::progress::Progress;
 use super::report::{Report, footer, grouped, phases};
@@ -73,19 +73,33 @@ fn analyze_and_print(
     source: &mut Option<Source>,
 ) -> Result<Inform, Failure> {
     let progress = Progress::start();
-    let Loaded {
-        a, source: read, ..
-    } = arguments.matrix.load()?;
+    match arguments.matrix.load()? {
+        AnyMatrix::Real(matrix) => analyze_over(&matrix, source, arguments, progress),
+        AnyMatrix::Complex(matrix) => analyze_over(&matrix, source, arguments, progress),
+    }
+}
+
+fn analyze_over<T: Number>(
+    matrix: &Loaded<T>,
+    source: &mut Option<Source>,
+    arguments: &Arguments,
+    progress: Progress,
+) -> Result<Inform, Failure> {
+    let (a, read) = (&matrix.a, &matrix.source);
     *source = Some(read.clone());
-    check_square(&a, &read)?;
+    check_square(read)?;
     let solver = Solver::new(arguments.solver.options(a.rows())?)?;
-    let analysis = arguments.solver.analyze(&solver, &a)?;
+    let analysis = arguments.solver.analyze(&solver, a)?;
     let inform = analysis.inform().clone();
     drop(progress);
 
     print::line(&read.name)?;
-    print::line(phases(&read, &inform))?;
-    let value_bytes = if inform.precision == "f32" { 4 } else { 8 };
+    print::line(phases(read, &inform))?;
+    let value_bytes = match inform.precision {
+        "f32" => 4,
+        "complex f64" => 16,
+        _ => 8,
+    };
     let entries = (inform.lnz + inform.unz).saturating_sub(inform.n as u64);
     let bytes = inform
         .predicted_host_bytes

@@ -4,8 +4,11 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
-use luge_matrix_io::{DenseMatrix, read, read_dense};
-use luge_sparse::MAX_DIMENSION;
+use luge_matrix_io::{
+    DenseMatrix, Field, MatrixData, NotReal, ReadError, Value, read, read_dense, read_dense_complex,
+};
+use luge_sparse::{MAX_DIMENSION, Scalar};
+use num_complex::Complex;
 use serde::Serialize;
 use sprs::CsMat;
 
@@ -40,6 +43,31 @@ pub(crate) struct Source {
     pub seconds: f64,
 }
 
+/// A matrix over the field that its file says.
+pub(crate) enum AnyMatrix {
+    Real(Loaded),
+    Complex(Loaded<Complex<f64>>),
+}
+
+/// The numbers of a file.
+pub(crate) trait Number: Scalar<Wide = Self, Real = f64> + Value {
+    /// Reads a dense matrix of them.
+    fn read_dense(path: &Path) -> Result<DenseMatrix<Self>, ReadError>;
+}
+
+impl Number for f64 {
+    fn read_dense(path: &Path) -> Result<DenseMatrix, ReadError> {
+        read_dense(path)
+    }
+}
+
+impl Number for Complex<f64> {
+    /// A file with real ones will do.
+    fn read_dense(path: &Path) -> Result<DenseMatrix<Self>, ReadError> {
+        read_dense_complex(path)
+    }
+}
+
 impl MatrixArguments {
     /// The file, if there is one.
     pub(crate) fn path(&self) -> Option<&Path> {
@@ -54,9 +82,9 @@ impl MatrixArguments {
         }
     }
 
-    pub(crate) fn load(&self) -> Result<Loaded, Failure> {
+    pub(crate) fn load(&self) -> Result<AnyMatrix, Failure> {
         if let Some(path) = &self.matrix {
-            return load(path);
+            return load_any(path);
         }
         let start = Instant::now();
         let bytes = self.sample.bytes(self.size).ok_or_else(|| {
@@ -67,16 +95,13 @@ impl MatrixArguments {
         memory::check(&format!("--size {}: the sample", self.size), bytes)?;
         let a = self.sample.generate(self.size as usize);
         let source = Source::new(self.name(), &a, "generated".to_owned(), start);
-        Ok(Loaded {
-            a,
-            source,
-            rhs: None,
-        })
+        let rhs = None;
+        Ok(AnyMatrix::Real(Loaded { a, source, rhs }))
     }
 }
 
 impl Source {
-    fn new(name: String, a: &CsMat<f64>, kind: String, start: Instant) -> Self {
+    fn new<T>(name: String, a: &CsMat<T>, kind: String, start: Instant) -> Self {
         Self {
             name,
             rows: a.rows(),
@@ -89,29 +114,48 @@ impl Source {
 }
 
 /// A matrix that is there, and the right-hand sides of its file if it has any.
-pub(crate) struct Loaded {
-    pub a: CsMat<f64>,
+pub(crate) struct Loaded<T = f64> {
+    pub a: CsMat<T>,
     pub source: Source,
-    pub rhs: Option<DenseMatrix>,
+    pub rhs: Option<DenseMatrix<T>>,
 }
 
 /// Reads the matrix of a file.
-pub(crate) fn load(path: &Path) -> Result<Loaded, Failure> {
+pub(crate) fn load_any(path: &Path) -> Result<AnyMatrix, Failure> {
     let start = Instant::now();
     let mut matrix = read(path).map_err(Failure::bad_input)?;
     let kind = format!("{} {}", matrix.header.field, matrix.header.symmetry);
     let rhs = matrix.rhs.take();
     let name = path.display().to_string();
-    let a = matrix
-        .into_real()
-        .map_err(|e| Failure::bad_input(anyhow::Error::new(e).context(name.clone())))?;
-    let source = Source::new(name, &a, kind, start);
-    Ok(Loaded { a, source, rhs })
+    let field = matrix.header.field;
+    Ok(match matrix.data {
+        MatrixData::Real(a) => {
+            let source = Source::new(name, &a, kind, start);
+            AnyMatrix::Real(Loaded { a, source, rhs })
+        }
+        MatrixData::Complex(a) => {
+            let source = Source::new(name, &a, kind, start);
+            let rhs = rhs.map(|b| b.map(Complex::from));
+            AnyMatrix::Complex(Loaded { a, source, rhs })
+        }
+        MatrixData::Pattern(_) => return Err(Failure::bad_input(NotReal { field }).at(&name)),
+    })
+}
+
+/// Reads the real matrix of a file.
+pub(crate) fn load(path: &Path) -> Result<Loaded, Failure> {
+    match load_any(path)? {
+        AnyMatrix::Real(matrix) => Ok(matrix),
+        AnyMatrix::Complex(matrix) => {
+            let field = Field::Complex;
+            Err(Failure::bad_input(NotReal { field }).at(&matrix.source.name))
+        }
+    }
 }
 
 /// Refuses a matrix that is not square, by the name of its file.
-pub(crate) fn check_square(a: &CsMat<f64>, source: &Source) -> Result<(), Failure> {
-    let (rows, cols) = a.shape();
+pub(crate) fn check_square(source: &Source) -> Result<(), Failure> {
+    let (rows, cols) = (source.rows, source.cols);
     if rows == cols {
         return Ok(());
     }
@@ -120,8 +164,8 @@ pub(crate) fn check_square(a: &CsMat<f64>, source: &Source) -> Result<(), Failur
 }
 
 /// What is solved for.
-pub(crate) struct RightHandSides {
-    pub b: DenseMatrix,
+pub(crate) struct RightHandSides<T> {
+    pub b: DenseMatrix<T>,
     /// Where they come from.
     pub told: String,
     /// Whether the solution is 1 everywhere.
@@ -130,14 +174,14 @@ pub(crate) struct RightHandSides {
 
 /// The right-hand sides of `path`, or without one those of the file of the matrix, finite and with as many rows as the
 /// square matrix; where there are none either, A·1.
-pub(crate) fn right_hand_sides(
+pub(crate) fn right_hand_sides<T: Number>(
     path: Option<&Path>,
-    matrix: &Loaded,
-) -> Result<RightHandSides, Failure> {
+    matrix: &Loaded<T>,
+) -> Result<RightHandSides<T>, Failure> {
     let a = &matrix.a;
     let (b, name) = match (path, &matrix.rhs) {
         (Some(path), _) => {
-            let b = read_dense(path).map_err(Failure::bad_input)?;
+            let b = T::read_dense(path).map_err(Failure::bad_input)?;
             (b, path.display().to_string())
         }
         (None, Some(b)) => (b.clone(), matrix.source.name.clone()),
@@ -160,7 +204,7 @@ pub(crate) fn right_hand_sides(
     if b.ncols() == 0 {
         return refuse("the right-hand side has no columns".to_owned());
     }
-    if let Some(at) = b.values().iter().position(|v| !v.is_finite()) {
+    if let Some(at) = b.values().iter().position(|v| !v.is_number()) {
         let (row, column) = (at % b.nrows(), at / b.nrows());
         let failure = Failure::from(luge::Error::RightHandSideNotFinite { row, column });
         return Err(failure.at(&name));
@@ -181,15 +225,15 @@ pub(crate) fn right_hand_sides(
 }
 
 /// A·1, if it is finite where A is.
-fn times_ones(a: &CsMat<f64>) -> Result<DenseMatrix, Failure> {
-    let mut b = vec![0.0; a.rows()];
+fn times_ones<T: Number>(a: &CsMat<T>) -> Result<DenseMatrix<T>, Failure> {
+    let mut b = vec![T::zero(); a.rows()];
     for (b, row) in b.iter_mut().zip(a.outer_iterator()) {
-        *b = row.data().iter().sum();
+        *b = row.data().iter().copied().sum();
     }
-    let is_good = |row: &[f64]| row.iter().all(|v| v.is_finite());
-    let overflows = |(row, b): (usize, &f64)| {
+    let is_good = |row: &[T]| row.iter().all(|v| v.is_number());
+    let overflows = |(row, b): (usize, &T)| {
         let entries = a.outer_view(row);
-        !b.is_finite() && entries.is_some_and(|entries| is_good(entries.data()))
+        !b.is_number() && entries.is_some_and(|entries| is_good(entries.data()))
     };
     if let Some(row) = b.iter().enumerate().position(overflows) {
         return Err(Failure::bad_input(anyhow::anyhow!(

@@ -36,6 +36,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use files::{Destination, Files};
+use luge::Scalar;
 use luge::ordering::{Matching, Method, OrderingOptions};
 use luge::{
     Analysis, BackendChoice, ColPerm, CpuEngine, DeviceEngine, Error, FactorPrecision, MatrixKind,
@@ -252,6 +253,7 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let (code, kind) = match &error {
             Error::InvalidOption { .. } => (2, "invalid_option"),
+            Error::RealOnly { .. } => (2, "real_only"),
             Error::NotSquare { .. } => (2, "not_square"),
             Error::OtherSize { .. }
             | Error::PermutationLength { .. }
@@ -374,7 +376,7 @@ impl SolverArguments {
     }
 
     /// Analyzes a matrix, or loads its analysis, and saves it, as the arguments say.
-    fn analyze(&self, solver: &Solver, a: &CsMat<f64>) -> Result<Analysis<f64>, Failure> {
+    fn analyze<T: Scalar>(&self, solver: &Solver, a: &CsMat<T>) -> Result<Analysis<T>, Failure> {
         let analysis = match &self.load_analysis {
             None => solver.analyze(a)?,
             Some(path) => {

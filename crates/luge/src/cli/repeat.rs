@@ -113,7 +113,7 @@ pub(crate) fn solve_and_print(
         let started = Instant::now();
         let (factors, how) = match &mut now {
             None => {
-                check_square(&matrix.a, &matrix.source)?;
+                check_square(&matrix.source)?;
                 progressed.source = Some(matrix.source.clone());
                 let solver = arguments.solver(matrix.a.rows(), sequence.len())?;
                 let started = Instant::now();

@@ -10,7 +10,9 @@ use luge_sparse::PivotPolicy;
 use sprs::CsMat;
 
 use super::files::{self, Destination};
-use super::input::{MatrixArguments, Source, check_square, right_hand_sides};
+use super::input::{
+    AnyMatrix, Loaded, MatrixArguments, Number, Source, check_square, right_hand_sides,
+};
 use super::print;
 use super::progress::Progress;
 use super::repeat::{self, Step, Summary};
@@ -133,11 +135,11 @@ impl Arguments {
     }
 
     /// Analyzes a matrix, as the arguments say.
-    pub(crate) fn analyze(
+    pub(crate) fn analyze<T: Number>(
         &self,
         solver: &Solver,
-        a: &CsMat<f64>,
-    ) -> Result<Analysis<f64>, Failure> {
+        a: &CsMat<T>,
+    ) -> Result<Analysis<T>, Failure> {
         self.solver.analyze(solver, a)
     }
 
@@ -209,13 +211,24 @@ pub(crate) fn solve(arguments: &Arguments) -> Result<ExitCode, Failure> {
 
 fn solve_and_print(arguments: &Arguments, progressed: &mut Progressed) -> Result<(), Failure> {
     let progress = Progress::start();
-    let matrix = arguments.matrix.load()?;
+    match arguments.matrix.load()? {
+        AnyMatrix::Real(matrix) => solve_over(&matrix, arguments, progress, progressed),
+        AnyMatrix::Complex(matrix) => solve_over(&matrix, arguments, progress, progressed),
+    }
+}
+
+fn solve_over<T: Number>(
+    matrix: &Loaded<T>,
+    arguments: &Arguments,
+    progress: Progress,
+    progressed: &mut Progressed,
+) -> Result<(), Failure> {
     let (a, source) = (&matrix.a, &matrix.source);
     progressed.source = Some(source.clone());
-    check_square(a, source)?;
+    check_square(source)?;
     // No other factorization follows.
     let solver = arguments.solver(a.rows(), 1)?;
-    let rhs = right_hand_sides(arguments.rhs_of(0), &matrix)?;
+    let rhs = right_hand_sides(arguments.rhs_of(0), matrix)?;
     let b = &rhs.b;
     progressed.rhs = Some(rhs.told.clone());
 
@@ -254,11 +267,12 @@ fn solve_and_print(arguments: &Arguments, progressed: &mut Progressed) -> Result
 }
 
 /// The largest error of a solution that should be 1 everywhere.
-pub(crate) fn error_of_ones(x: &[f64]) -> f64 {
-    x.iter().fold(0.0, |max, x| max.max((x - 1.0).abs()))
+pub(crate) fn error_of_ones<T: Number>(x: &[T]) -> f64 {
+    let errors = x.iter().map(|&x| (x - T::one()).modulus());
+    errors.fold(0.0, f64::max)
 }
 
-pub(crate) fn write_solution(path: &Path, x: &DenseMatrix) -> Result<(), Failure> {
+pub(crate) fn write_solution<T: Number>(path: &Path, x: &DenseMatrix<T>) -> Result<(), Failure> {
     let options = WriteOptions::default();
     files::write(path, |to| {
         let written = match to {

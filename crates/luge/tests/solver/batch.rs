@@ -3,12 +3,14 @@
 use luge::ordering::{Matching, OrderingOptions};
 use luge::{
     Accuracy, Analysis, BackendChoice, DeviceEngine, Error, FactorPrecision, Factors, Options,
-    Pivoting, RealScalar, Refactorized, Solver,
+    Pivoting, Refactorized, Scalar, Solver,
 };
-use luge_testkit::convert::to_scalar;
+use luge_testkit::convert::{to_scalar, turned};
 use luge_testkit::generators::adversaries::{needs_other_rows, tiny_diagonal};
 use luge_testkit::generators::applications::{circuit, convection_diffusion_2d};
 use sprs::CsMat;
+
+use crate::fields::C;
 
 fn backends() -> Vec<Options> {
     let simulator = |device_engine, precision| {
@@ -51,7 +53,7 @@ fn name(options: &Options) -> String {
 }
 
 /// The matrix with its values changed by up to a tenth, another way for each `seed`.
-fn sample<T: RealScalar>(a: &CsMat<T>, seed: u64) -> CsMat<T> {
+fn sample<T: Scalar>(a: &CsMat<T>, seed: u64) -> CsMat<T> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut sample = a.clone();
     for v in sample.data_mut() {
@@ -59,22 +61,30 @@ fn sample<T: RealScalar>(a: &CsMat<T>, seed: u64) -> CsMat<T> {
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1);
         let unit = (state >> 40) as f64 / (1u64 << 24) as f64;
-        *v = T::from_f64(v.to_f64() * (0.9 + 0.2 * unit));
+        *v = T::narrow(v.widen().scaled_by(0.9 + 0.2 * unit));
     }
     sample
 }
 
-fn values_of<T: RealScalar>(systems: &[CsMat<T>]) -> Vec<T> {
+fn values_of<T: Scalar>(systems: &[CsMat<T>]) -> Vec<T> {
     systems.iter().flat_map(|a| a.data().to_vec()).collect()
 }
 
-fn vectors<T: RealScalar>(len: usize, seed: usize) -> Vec<T> {
-    let value = |i: usize| T::from_f64(((i * 7 + seed * 3) % 11) as f64 - 4.5);
+fn vectors<T: Scalar>(len: usize, seed: usize) -> Vec<T> {
+    let part = |i: usize| ((i * 7 + seed * 3) % 11) as f64 - 4.5;
+    let value = |i: usize| T::narrow(T::Wide::from_components(|at| part(i + 5 * at)));
     (0..len).map(value).collect()
 }
 
-fn bits<T: RealScalar>(x: &[T]) -> Vec<u64> {
-    x.iter().map(|&v| RealScalar::to_f64(v).to_bits()).collect()
+fn bits<T: Scalar>(x: &[T]) -> Vec<u64> {
+    let mut bits = Vec::new();
+    for v in x {
+        v.widen().map_components(|part| {
+            bits.push(part.to_bits());
+            part
+        });
+    }
+    bits
 }
 
 /// What one system answers alone, and what it answered in the batch, are the same words.
@@ -89,7 +99,7 @@ fn same<R: std::fmt::Debug>(alone: &Result<R, Error>, batch: &Result<R, Error>, 
 }
 
 /// Checks all solves of a batch against those of the factors of each system alone.
-fn check_solves<T: RealScalar>(
+fn check_solves<T: Scalar>(
     batch: &luge::BatchFactors<T>,
     alone: &[Result<Factors<T>, Error>],
     n: usize,
@@ -137,7 +147,7 @@ fn check_solves<T: RealScalar>(
     }
 }
 
-fn check_batch<T: RealScalar>(a: &CsMat<T>, options: Options, count: usize) {
+fn check_batch<T: Scalar>(a: &CsMat<T>, options: Options, count: usize) {
     let at = name(&options);
     let analysis: Analysis<T> = Solver::new(options).unwrap().analyze(a).unwrap();
     let systems: Vec<_> = (0..count).map(|k| sample(a, k as u64)).collect();
@@ -176,7 +186,11 @@ fn systems_of_a_batch_have_the_bits_that_they_have_alone() {
         }
         check_batch(&circuit, options.clone(), 3);
         check_batch(&to_scalar::<f32>(&grid), options.clone(), 3);
-        check_batch(&CsMat::<f64>::zero((0, 0)), options, 2);
+        check_batch(&CsMat::<f64>::zero((0, 0)), options.clone(), 2);
+        if options.backend == BackendChoice::Cpu {
+            check_batch(&turned::<C>(&grid), options.clone(), 9);
+            check_batch(&turned::<C>(&circuit), options, 3);
+        }
     }
 }
 

@@ -1,9 +1,9 @@
 //! Every file of the corpus up to order 600, and every degenerate one, gives what it must.
 
-use luge::{BackendChoice, Error, MatrixKind, Options, Solver};
-use luge_matrix_io::ReadErrorKind;
-use luge_testkit::corpus::{Corpus, Entry, Expectation, Refusal};
-use luge_testkit::residual::known_solution;
+use luge::{BackendChoice, Error, MatrixKind, Options, Scalar, Solver};
+use luge_matrix_io::{MatrixData, ReadErrorKind};
+use luge_testkit::corpus::{Corpus, Entry, Expectation, Group, Refusal};
+use luge_testkit::residual::{known_solution, normwise_backward_error};
 use nalgebra::DMatrix;
 use sprs::CsMat;
 
@@ -28,26 +28,23 @@ fn outcome_as(entry: &Entry, kind: MatrixKind) -> Result<Expectation, String> {
             };
         }
     };
-    let (rows, cols) = matrix.shape();
-    let a = match matrix.into_real() {
-        Ok(a) => a,
-        Err(error) => {
-            let field = error.field.to_string();
-            return Ok(Expectation::Refused(if field == "complex" {
-                Refusal::Complex
-            } else {
-                Refusal::Pattern
-            }));
-        }
-    };
+    match matrix.data {
+        MatrixData::Real(a) => outcome_of(&a, kind),
+        MatrixData::Complex(a) => outcome_of(&a, kind),
+        MatrixData::Pattern(_) => Ok(Expectation::Refused(Refusal::Pattern)),
+    }
+}
+
+fn outcome_of<T: Scalar>(a: &CsMat<T>, kind: MatrixKind) -> Result<Expectation, String> {
+    let (rows, cols) = a.shape();
     let options = Options::default()
         .backend(BackendChoice::Cpu)
         .kind(kind)
         .target_backward_error(Some(TARGET));
-    let (b, _) = known_solution(&a);
+    let (b, _) = known_solution(a);
     let solved = Solver::new(options)
-        .and_then(|solver| solver.analyze(&a))
-        .and_then(|analysis| analysis.factorize(&a))
+        .and_then(|solver| solver.analyze(a))
+        .and_then(|analysis| analysis.factorize(a))
         .and_then(|factors| factors.solve(&b));
     match solved {
         Ok(solution) => {
@@ -197,14 +194,62 @@ fn degenerate_files_give_what_the_index_says() {
     }
 }
 
-/// Every other file, up to order 600: complex, pattern, rectangular.
+/// Every complex file, with A, Aᵀ and Aᴴ: backward errors are measured here, from the matrix and the solution.
 #[test]
-fn what_is_no_real_square_system_is_refused() {
+fn complex_matrices_of_the_corpus_solve() {
+    const BOUND: f64 = 1e-13;
+    let Some(corpus) = Corpus::open_or_skip(1) else {
+        return;
+    };
+    let mut names = Vec::new();
+    for entry in corpus.entries() {
+        if !entry.is_square_complex() || entry.group == Group::Degenerate {
+            continue;
+        }
+        if !entry.expectations().contains(&Expectation::Solves) {
+            let outcome = outcome(entry);
+            assert!(
+                meets(&outcome, entry.expectations()),
+                "{}: {outcome:?}",
+                entry.name
+            );
+            continue;
+        }
+        let MatrixData::Complex(a) = entry.read().unwrap().data else {
+            panic!("{} is not complex", entry.name)
+        };
+        let options = Options::default().backend(BackendChoice::Cpu);
+        let analysis = Solver::new(options).unwrap().analyze(&a).unwrap();
+        let factors = analysis.factorize(&a).unwrap();
+        let transpose = a.transpose_view().to_csr();
+        let adjoint = transpose.map(|v| v.conj());
+        for (what, a) in [
+            ("A", &a),
+            ("its transpose", &transpose),
+            ("its adjoint", &adjoint),
+        ] {
+            let (b, _) = known_solution(a);
+            let solution = match what {
+                "A" => factors.solve(&b),
+                "its transpose" => factors.solve_transpose(&b),
+                _ => factors.solve_adjoint(&b),
+            };
+            let error = normwise_backward_error(a, &solution.unwrap().x, &b);
+            assert!(error <= BOUND, "{}, {what}: {error:e}", entry.name);
+        }
+        names.push(entry.name.clone());
+    }
+    assert!(names.len() >= 7, "only {names:?}");
+}
+
+/// Every other file, up to order 2000: pattern, rectangular.
+#[test]
+fn what_is_no_square_system_with_values_is_refused() {
     if let Some(corpus) = Corpus::open_or_skip(1) {
         let others = corpus
             .entries()
             .iter()
-            .filter(|entry| !entry.is_square_real())
+            .filter(|entry| !entry.is_square_real() && !entry.is_square_complex())
             .filter(|entry| entry.header.is_some_and(|h| h.nrows <= 2000));
         check(others, 5);
     }

@@ -2,12 +2,14 @@
 
 use luge::{
     Accuracy, BackendChoice, DeviceEngine, Error, FactorPrecision, Factors, Options, Pivoting,
-    Refactorized, Solution, Solver, Warning,
+    Refactorized, Scalar, Solution, Solver, Warning,
 };
 use luge_ordering::{Matching, Method, OrderingOptions};
 use luge_testkit::exact::WideMatrix;
 use luge_testkit::residual::normwise_backward_error;
 use sprs::CsMat;
+
+use crate::fields::C;
 
 /// The CPU, and both engines of a device.
 fn everywhere() -> Vec<Options> {
@@ -261,24 +263,35 @@ fn singular_matrices_are_refused_or_warned_of() {
     };
     for (a, is_constant) in [(skew, false), (laplacian, true)] {
         for options in everywhere() {
-            let analysis = Solver::new(options).unwrap().analyze(&a).unwrap();
-            match analysis.factorize(&a) {
-                Ok(factors) => {
-                    let hint = factors.inform().warnings.iter().find_map(|w| match w {
-                        Warning::IllConditioned { is_constant, .. } => Some(*is_constant),
-                        _ => None,
-                    });
-                    assert_eq!(hint, Some(is_constant));
-                }
-                Err(error) => assert!(
-                    matches!(
-                        error,
-                        Error::SingularToRounding { .. } | Error::ZeroPivot { .. }
-                    ),
-                    "{error}"
-                ),
-            }
+            check_singular(&a, is_constant, options);
         }
+        // Each row at another angle: the null vector stays what it is.
+        let mut complex = a.map(|&v| C::from(v));
+        for (i, mut row) in complex.outer_iterator_mut().enumerate() {
+            let turn = C::from_polar(1.0, i as f64);
+            row.iter_mut().for_each(|(_, v)| *v *= turn);
+        }
+        check_singular(&complex, is_constant, everywhere()[0].clone());
+    }
+}
+
+fn check_singular<T: Scalar>(a: &CsMat<T>, is_constant: bool, options: Options) {
+    let analysis = Solver::new(options).unwrap().analyze(a).unwrap();
+    match analysis.factorize(a) {
+        Ok(factors) => {
+            let hint = factors.inform().warnings.iter().find_map(|w| match w {
+                Warning::IllConditioned { is_constant, .. } => Some(*is_constant),
+                _ => None,
+            });
+            assert_eq!(hint, Some(is_constant));
+        }
+        Err(error) => assert!(
+            matches!(
+                error,
+                Error::SingularToRounding { .. } | Error::ZeroPivot { .. }
+            ),
+            "{error}"
+        ),
     }
 }
 

@@ -7,6 +7,7 @@ mod device;
 mod device_delays;
 mod extremes;
 mod facade;
+mod fields;
 mod ldlt;
 mod lower_upper;
 mod matrices;

@@ -1,7 +1,10 @@
 //! New values on old pivots: never reused with a large backward error, whatever was done to them.
 
-use luge::{BackendChoice, CpuEngine, Error, Factors, Options, Pivoting, Refactorized, Solver};
+use luge::{
+    BackendChoice, CpuEngine, Error, Factors, Options, Pivoting, Refactorized, Scalar, Solver,
+};
 use luge_ordering::{Matching, Method, OrderingOptions};
+use luge_testkit::convert::turned;
 use luge_testkit::generators::applications::{
     circuit, convection_diffusion_2d, interior_point_kkt, random_unsymmetric,
 };
@@ -9,6 +12,8 @@ use luge_testkit::generators::gallery;
 use luge_testkit::residual::{known_solution, normwise_backward_error};
 use proptest::prelude::*;
 use sprs::{CsMat, TriMat};
+
+use crate::fields::C;
 
 /// What old pivots may cost at most.
 const BOUND: f64 = 1e-10;
@@ -32,13 +37,13 @@ fn in_place(engine: CpuEngine, scaling: bool) -> Options {
     )
 }
 
-fn factorize(a: &CsMat<f64>, options: Options) -> Factors<f64> {
+fn factorize<T: Scalar>(a: &CsMat<T>, options: Options) -> Factors<T> {
     let analysis = Solver::new(options).unwrap().analyze(a).unwrap();
     analysis.factorize(a).unwrap()
 }
 
 /// Backward error of a solve with the factors, with refinement and without.
-fn errors(a: &CsMat<f64>, factors: &Factors<f64>) -> Result<[f64; 2], Error> {
+fn errors<T: Scalar>(a: &CsMat<T>, factors: &Factors<T>) -> Result<[f64; 2], Error> {
     let (b, _) = known_solution(a);
     let refined = factors.solve(&b)?.x;
     let mut plain = b.clone();
@@ -46,13 +51,31 @@ fn errors(a: &CsMat<f64>, factors: &Factors<f64>) -> Result<[f64; 2], Error> {
     Ok([refined, plain].map(|x| normwise_backward_error(a, &x, &b)))
 }
 
-/// Renews the factors and checks that what is said of them is true.
+/// Renews the factors and checks that what is said of them is true, over both fields.
+/// The outcome is that of the real matrix.
 fn renew(old: &CsMat<f64>, new: &CsMat<f64>, engine: CpuEngine) -> Result<Refactorized, Error> {
-    renew_with(old, new, options(engine))
+    renew_with(old, new, options(engine)).0
 }
 
-/// As [`renew`], for any options.
-fn renew_with(old: &CsMat<f64>, new: &CsMat<f64>, options: Options) -> Result<Refactorized, Error> {
+/// As [`renew`], for any options; also the outcome of the complex matrix.
+fn renew_with(old: &CsMat<f64>, new: &CsMat<f64>, options: Options) -> Outcomes {
+    let complex = renew_over(&turned::<C>(old), &turned(new), options.clone());
+    (renew_over(old, new, options), complex)
+}
+
+type Outcomes = (Result<Refactorized, Error>, Result<Refactorized, Error>);
+
+/// The outcomes, which are no errors.
+fn accepted((real, complex): Outcomes) -> [Refactorized; 2] {
+    [real, complex].map(|outcome| outcome.unwrap())
+}
+
+/// As [`renew_with`], over one field.
+fn renew_over<T: Scalar>(
+    old: &CsMat<T>,
+    new: &CsMat<T>,
+    options: Options,
+) -> Result<Refactorized, Error> {
     let mut factors = factorize(old, options);
     let outcome = factors.refactorize(new);
     match &outcome {
@@ -103,11 +126,12 @@ fn rows_that_leave_their_scale_are_noticed() {
         for engine in ENGINES {
             for (large, small) in [(1e150, 1e-150), (1e-150, 1.0), (1.0, 1e150)] {
                 let new = scaled_rows(&a, |i| if i % 3 == 0 { large } else { small });
-                let outcome = renew(&a, &new, engine).unwrap();
-                assert!(
-                    matches!(outcome, Refactorized::Repivoted { .. }),
-                    "{engine:?}: {outcome:?}"
-                );
+                for outcome in accepted(renew_with(&a, &new, options(engine))) {
+                    assert!(
+                        matches!(outcome, Refactorized::Repivoted { .. }),
+                        "{engine:?}: {outcome:?}"
+                    );
+                }
             }
         }
     }
@@ -118,11 +142,13 @@ fn a_common_factor_changes_nothing() {
     for a in samples() {
         for engine in ENGINES {
             for factor in [1e-3, 8.0] {
-                let outcome = renew(&a, &a.map(|v| v * factor), engine).unwrap();
-                assert!(
-                    matches!(outcome, Refactorized::Reused { .. }),
-                    "{engine:?}: {outcome:?}"
-                );
+                let new = a.map(|v| v * factor);
+                for outcome in accepted(renew_with(&a, &new, options(engine))) {
+                    assert!(
+                        matches!(outcome, Refactorized::Reused { .. }),
+                        "{engine:?}: {outcome:?}"
+                    );
+                }
             }
         }
     }
@@ -169,11 +195,12 @@ fn a_permuted_diagonal_is_noticed() {
     for small in [0.0, 1e-200, 1e-14, 1e-9] {
         let swapped = chained_blocks(40, small, 1.0);
         for engine in ENGINES {
-            let outcome = renew(&straight, &swapped, engine).unwrap();
-            assert!(
-                matches!(outcome, Refactorized::Repivoted { .. }),
-                "{engine:?}, {small:e}: {outcome:?}"
-            );
+            for outcome in accepted(renew_with(&straight, &swapped, options(engine))) {
+                assert!(
+                    matches!(outcome, Refactorized::Repivoted { .. }),
+                    "{engine:?}, {small:e}: {outcome:?}"
+                );
+            }
         }
     }
 }
@@ -221,7 +248,8 @@ fn growth_that_the_checksum_does_not_show_is_noticed() {
         let new = of_order_3([1.0, 1.0 / large, 1.0, large, 2.0, 0.0, 0.5, 0.0, 2.0]);
         for engine in ENGINES {
             let options = in_place(engine, false).max_growth(1e6);
-            let outcome = renew_with(&old, &new, options).unwrap();
+            // Turned entries are rounded, and the checksum shows that.
+            let outcome = renew_with(&old, &new, options).0.unwrap();
             assert!(
                 matches!(outcome, Refactorized::Repivoted { .. }),
                 "{engine:?}, 2^{exponent}: {outcome:?}"
@@ -244,11 +272,12 @@ fn growth_below_a_row_of_another_scale_is_noticed() {
         let pivot = 1.3 * 2f64.powi(exponent);
         let new = of_order_3([pivot, 1.1, 1.7, 0.0, 0.9, 0.6, 1.2]);
         for engine in ENGINES {
-            let outcome = renew_with(&old, &new, in_place(engine, true)).unwrap();
-            assert!(
-                matches!(outcome, Refactorized::Repivoted { .. }),
-                "{engine:?}, 2^{exponent}: {outcome:?}"
-            );
+            for outcome in accepted(renew_with(&old, &new, in_place(engine, true))) {
+                assert!(
+                    matches!(outcome, Refactorized::Repivoted { .. }),
+                    "{engine:?}, 2^{exponent}: {outcome:?}"
+                );
+            }
         }
     }
 }
@@ -321,6 +350,11 @@ fn static_pivots_that_vanish_are_an_error() {
         let options = options(engine)
             .pivoting(Pivoting::Static)
             .perturbation(Some(0.0));
+        let refused = factorize::<C>(&turned(&old), options.clone()).refactorize(&turned(&new));
+        assert!(
+            matches!(refused, Err(Error::ZeroPivot { .. })),
+            "{engine:?}: {refused:?}"
+        );
         let mut factors = factorize(&old, options.clone());
         let refused = factors.refactorize(&new);
         assert!(

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use luge_frontal::{FrontalLu, FrontalScalar};
 use luge_sparse::{
     CancelFlag, Cancelled, MemoryBudget, Permutation, PivotPolicy, Quality, RealScalar,
     Reservation, RowPerm, bytes_of, larger,
 };
 
-use super::{BlockPlan, BlockScalar, Fronts, Kind, from_fronts};
+use super::{BlockPlan, Kind, from_fronts};
 use crate::cpu::columns::{self, ColumnLu, Renewal};
 use crate::cpu::entries::{Entries, largest, load_range, load_range_unless};
 use crate::error::NumericError;
@@ -33,7 +34,7 @@ pub struct Options {
 
 impl Options {
     /// The largest magnitude, where the policy needs it.
-    fn max_b<F: BlockScalar>(&self, values: &(impl Entries<F> + ?Sized)) -> Option<f64> {
+    fn max_b<F: FrontalScalar>(&self, values: &(impl Entries<F> + ?Sized)) -> Option<f64> {
         let replaces = self.pivots.replaces();
         replaces.then(|| largest(values, 0..values.count()).to_f64())
     }
@@ -41,10 +42,10 @@ impl Options {
 
 /// The factors of one set of values of a [`BlockPlan`].
 #[derive(Debug)]
-pub struct BlockLu<F: BlockScalar> {
+pub struct BlockLu<F: FrontalScalar> {
     pub(super) plan: Arc<BlockPlan>,
     pub(super) columns: ColumnLu<F>,
-    pub(super) fronts: Vec<F::Fronts>,
+    pub(super) fronts: Vec<FrontalLu<F>>,
     /// Values above the diagonal blocks.
     above: Vec<F>,
     /// Their rows among those of the factors, where the column engine moved rows; else as planned.
@@ -55,7 +56,7 @@ pub struct BlockLu<F: BlockScalar> {
     memory: Reservation,
 }
 
-impl<F: BlockScalar> BlockLu<F> {
+impl<F: FrontalScalar> BlockLu<F> {
     /// Factorizes the diagonal blocks of B, whose values are in the order of the plan.
     ///
     /// # Errors
@@ -64,8 +65,7 @@ impl<F: BlockScalar> BlockLu<F> {
     ///
     /// # Panics
     ///
-    /// If there is not one value per entry of the plan, or [`PivotPolicy::check`] refuses the policy; if blocks go to the
-    /// fronts and the scalar [has none](BlockScalar::HAS_FRONTS).
+    /// If there is not one value per entry of the plan, or [`PivotPolicy::check`] refuses the policy.
     #[track_caller]
     pub fn factorize(
         plan: &Arc<BlockPlan>,
@@ -74,11 +74,6 @@ impl<F: BlockScalar> BlockLu<F> {
     ) -> Result<(Self, Quality), NumericError> {
         let count = plan.source.len();
         assert_eq!(values.count(), count, "one value for each entry");
-        assert!(
-            F::HAS_FRONTS || plan.fronts.is_empty(),
-            "there are no fronts of {}",
-            F::NAME
-        );
         let mut quality = Quality::default();
         let mut left = options.max_bytes;
         let max_b = options.max_b(values);
@@ -96,7 +91,7 @@ impl<F: BlockScalar> BlockLu<F> {
         for front in &plan.fronts {
             let options = front_options(options, max_b, left);
             load_range_unless(&options.cancel, values, front.entries(), &mut room)?;
-            let (lu, measured) = F::Fronts::factorize(&front.symbolic, &room, &options)
+            let (lu, measured) = FrontalLu::factorize(&front.symbolic, &room, &options)
                 .map_err(|e| from_fronts(e, front.first_column))?;
             quality.merge(&measured, |j| front.first_column + j);
             left = left.map(|left| left.saturating_sub(lu.bytes()));
@@ -186,13 +181,13 @@ impl<F: BlockScalar> BlockLu<F> {
 
     /// Entries of L with its unit diagonal.
     pub fn lnz(&self) -> u64 {
-        let fronts: u64 = self.fronts.iter().map(Fronts::lnz).sum();
+        let fronts: u64 = self.fronts.iter().map(FrontalLu::lnz).sum();
         fronts + (self.columns.lnz() + self.columns.n()) as u64
     }
 
     /// Entries of U with its diagonal, and those above the diagonal blocks.
     pub fn unz(&self) -> u64 {
-        let fronts: u64 = self.fronts.iter().map(Fronts::unz).sum();
+        let fronts: u64 = self.fronts.iter().map(FrontalLu::unz).sum();
         fronts + (self.columns.unz() + self.columns.n() + self.above.len()) as u64
     }
 
@@ -228,7 +223,7 @@ impl<F: BlockScalar> BlockLu<F> {
 
     /// Bytes of the factors.
     pub fn bytes(&self) -> u64 {
-        let fronts: u64 = self.fronts.iter().map(Fronts::bytes).sum();
+        let fronts: u64 = self.fronts.iter().map(FrontalLu::bytes).sum();
         let moved = self.above_rows.as_ref().map_or(0, Vec::len);
         let held = size_of_val(&*self.above) + 4 * moved + size_of_val(&*self.room);
         fronts + self.columns.bytes() + held as u64
@@ -245,7 +240,7 @@ impl<F: BlockScalar> BlockLu<F> {
     /// Likewise for one solve.
     pub fn solve_seconds(&self) -> f64 {
         const PER_ENTRY: f64 = 1e-9;
-        let entries: u64 = self.fronts.iter().map(Fronts::factor_entries).sum();
+        let entries: u64 = self.fronts.iter().map(FrontalLu::factor_entries).sum();
         entries as f64 * PER_ENTRY
     }
 
@@ -265,7 +260,7 @@ impl<F: BlockScalar> BlockLu<F> {
     pub fn for_each_pivot(&self, mut visit: impl FnMut(F)) {
         self.columns.pivots().iter().for_each(|&pivot| visit(pivot));
         for front in &self.fronts {
-            front.for_each_pivot(|_, _, pivot| visit(pivot));
+            front.pivots().for_each(|(_, _, pivot)| visit(pivot));
         }
     }
 
@@ -273,7 +268,9 @@ impl<F: BlockScalar> BlockLu<F> {
     pub fn exchanges_are_odd(&self) -> bool {
         self.fronts.iter().fold(false, |odd, front| {
             let mut column_of = vec![0; front.n()];
-            front.for_each_pivot(|row, col, _| column_of[row] = col as u32);
+            for (row, col, _) in front.pivots() {
+                column_of[row] = col as u32;
+            }
             let exchanges = Permutation::new(column_of)
                 .unwrap_or_else(|e| unreachable!("every row and column has one pivot: {e}"));
             odd ^ exchanges.is_odd()

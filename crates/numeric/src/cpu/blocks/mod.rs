@@ -6,17 +6,12 @@
 //! The entries above the diagonal blocks stay as they are, and a solve goes through the blocks from
 //! the last to the first (Duff and Reid 1978; Davis and Palamadai Natarajan 2010 on KLU).
 //!
-//! Fronts are for real numbers; the blocks of complex matrices all go to the columns.
-//!
 //! A [`BlockPlan`] belongs to a pattern and says which entry of A goes where; a [`BlockLu`] has the
 //! factors of one set of values.
 
-mod fronts;
 mod lu;
 mod whole;
 
-pub use fronts::BlockScalar;
-use fronts::Fronts;
 pub use lu::{BlockLu, Options};
 pub use whole::{Triangle, Whole};
 
@@ -24,7 +19,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use luge_frontal::{FrontalError, Symbolic, TreeOptions};
+use luge_frontal::{FrontalError, FrontalScalar, Symbolic, TreeOptions};
 use luge_sparse::{
     CancelFlag, Cancelled, CompressedPattern, Limits, RealScalar, Reservation, RowPerm, bytes_of,
     to_u32,
@@ -391,7 +386,7 @@ impl BlockPlan {
 
     /// Bytes that factors of type `F` with so many `entries` of L and U, and the memory to find them,
     /// are predicted to take with so many threads.
-    pub fn predicted_bytes<F: BlockScalar>(&self, entries: u64, threads: usize) -> u64 {
+    pub fn predicted_bytes<F: FrontalScalar>(&self, entries: u64, threads: usize) -> u64 {
         let in_fronts: u64 = self
             .fronts
             .iter()
@@ -433,7 +428,7 @@ impl BlockPlan {
     }
 
     /// ‖B‖₁, of absolute values, for values in the order of the plan.
-    pub fn norm1<F: BlockScalar>(&self, values: &[F]) -> f64 {
+    pub fn norm1<F: FrontalScalar>(&self, values: &[F]) -> f64 {
         let mut sums = vec![0.0; self.n];
         let mut rest = values.iter().map(|v| v.modulus().to_f64());
         let mut add = |column: usize, count: usize| {

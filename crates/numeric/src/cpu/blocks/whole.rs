@@ -10,9 +10,10 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use luge_frontal::FrontalScalar;
 use luge_sparse::{CancelFlag, MemoryBudget, Reservation, bytes_of};
 
-use super::{BlockLu, BlockScalar, Fronts, Kind};
+use super::{BlockLu, Kind};
 use crate::error::NumericError;
 
 /// Columns between two looks at the cancel flag.
@@ -50,7 +51,7 @@ struct Entries<F> {
     memory: Reservation,
 }
 
-impl<F: BlockScalar> Entries<F> {
+impl<F: FrontalScalar> Entries<F> {
     fn with_capacity(count: usize, memory: &MemoryBudget) -> Result<Self, NumericError> {
         Ok(Self {
             memory: memory.reserve(bytes_of::<(u32, u32, F)>(count))?,
@@ -102,7 +103,7 @@ impl<F: BlockScalar> Entries<F> {
     }
 }
 
-impl<F: BlockScalar> BlockLu<F> {
+impl<F: FrontalScalar> BlockLu<F> {
     /// L and U of all of B: with its rows in the order of the factors, entry (`rows[p]`, `cols[q]`) of B is entry (p, q) of
     /// L·U.
     ///
@@ -143,10 +144,10 @@ impl<F: BlockScalar> BlockLu<F> {
                 }
                 Kind::Front(front) => {
                     let start = step.columns.start;
-                    self.fronts[front].for_each_pivot(|row, col, _| {
+                    for (row, col, _) in self.fronts[front].pivots() {
                         rows.push((start + row) as u32);
                         cols.push((start + col) as u32);
-                    });
+                    }
                 }
             }
         }
@@ -252,7 +253,7 @@ struct SparseColumn<F> {
     rows: BinaryHeap<Reverse<u32>>,
 }
 
-impl<F: BlockScalar> SparseColumn<F> {
+impl<F: FrontalScalar> SparseColumn<F> {
     fn new(n: usize) -> Self {
         Self {
             values: vec![F::zero(); n],

@@ -1,0 +1,104 @@
+//! Plans of real matrices for the engines of a device.
+
+use std::sync::Arc;
+
+use luge_frontal::gpu::{DeviceFrontalLdlt, DeviceFrontalLu};
+use luge_ordering::{Ordering, SymmetricOrdering};
+
+use crate::backend::Limits;
+use crate::backend::gpu::GpuBackend;
+use crate::device_analysis::AnyDeviceAnalysis;
+use crate::device_columns::ColumnAnalysis;
+use crate::device_forest::Forest;
+use crate::device_tree::TreeAnalysis;
+use crate::error::Error;
+use crate::ordered::{round_to_powers_of_two, transform_of};
+use crate::stored::Rows;
+use crate::symmetric::Request;
+use crate::threads::Threads;
+
+/// Seconds that the analysis of a tree takes for each entry of a matrix, likewise.
+const TREE_PER_ENTRY: f64 = 20e-9;
+
+/// What plans for a device are made of.
+#[derive(Clone, Copy)]
+pub(crate) struct DevicePlace<'a> {
+    pub backend: &'a GpuBackend,
+    pub limits: &'a Limits,
+    pub threads: &'a Threads,
+    pub rows: &'a Rows<'a>,
+    pub single: bool,
+}
+
+impl DevicePlace<'_> {
+    pub(crate) fn columns(
+        self,
+        ordering: Ordering,
+    ) -> Result<Arc<dyn AnyDeviceAnalysis<f64>>, Error> {
+        let transform = transform_of(ordering).0;
+        Ok(if self.single {
+            ColumnAnalysis::<f32>::analyze(self.rows, transform, self.backend, self.limits)?
+        } else {
+            ColumnAnalysis::<f64>::analyze(self.rows, transform, self.backend, self.limits)?
+        })
+    }
+
+    pub(crate) fn forest(self, mut ordering: Ordering) -> Result<Forest, Error> {
+        let _span = tracing::info_span!("symbolic").entered();
+        if ordering.log10_matching_product.is_some() {
+            round_to_powers_of_two(&mut ordering.scaling);
+        }
+        let elimination = ordering.forest.take();
+        let (transform, block_ptr) = transform_of(ordering);
+        self.threads.run(self.work(), |threads| {
+            Forest::analyze(
+                self.rows,
+                transform,
+                block_ptr,
+                elimination.as_ref(),
+                self.single,
+                threads,
+            )
+        })
+    }
+
+    /// The tree on the device, if there is memory for its factors.
+    pub(crate) fn tree(self, forest: Forest) -> Result<Arc<dyn AnyDeviceAnalysis<f64>>, Error> {
+        self.backend.check_memory(forest.device_bytes())?;
+        let (backend, threads) = (self.backend, self.threads);
+        threads.run(
+            self.work(),
+            |count| -> Result<Arc<dyn AnyDeviceAnalysis<f64>>, Error> {
+                Ok(if self.single {
+                    TreeAnalysis::<DeviceFrontalLu<f32>>::upload(forest, backend, threads, count)?
+                } else {
+                    TreeAnalysis::<DeviceFrontalLu<f64>>::upload(forest, backend, threads, count)?
+                })
+            },
+        )
+    }
+
+    /// Seconds of the analysis of a tree on one thread, or of its upload, at least.
+    fn work(self) -> f64 {
+        self.rows.pattern.nnz() as f64 * TREE_PER_ENTRY
+    }
+}
+
+/// Plans for the tree of a symmetric matrix that is so ordered, if there is memory for its factors.
+pub(crate) fn symmetric_tree(
+    request: &Request<'_>,
+    ordering: &mut SymmetricOrdering,
+    backend: &GpuBackend,
+) -> Result<Arc<dyn AnyDeviceAnalysis<f64>>, Error> {
+    let forest = request.forest(ordering)?;
+    backend.check_memory(forest.device_bytes())?;
+    let threads = request.threads;
+    let upload = |count| -> Result<Arc<dyn AnyDeviceAnalysis<f64>>, Error> {
+        Ok(if request.single {
+            TreeAnalysis::<DeviceFrontalLdlt<f32>>::upload(forest, backend, threads, count)?
+        } else {
+            TreeAnalysis::<DeviceFrontalLdlt<f64>>::upload(forest, backend, threads, count)?
+        })
+    };
+    threads.run(request.seconds(), upload)
+}

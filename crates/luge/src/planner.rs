@@ -1,0 +1,239 @@
+//! What plans factorizations of matrices over one field: code above is generic over the scalar of A, and engines are for
+//! concrete types.
+//!
+//! [`planner`] has the one for a field. Real matrices are planned for every engine. Complex ones are planned as general
+//! matrices on the CPU, and [`Planner::check`] refuses what is asked for beyond that, with the option that asks for it.
+
+use std::sync::Arc;
+
+use luge_frontal::FrontalScalar;
+use luge_ordering::{Ordering, SymmetricOrdering};
+use luge_sparse::{FieldChoice, Reservation, Scalar};
+use num_complex::Complex;
+
+use crate::backend::Field;
+#[cfg(feature = "gpu")]
+use crate::backend::gpu::GpuBackend;
+#[cfg(feature = "gpu")]
+use crate::device_analysis::AnyDeviceAnalysis;
+#[cfg(feature = "gpu")]
+use crate::device_forest::Forest;
+#[cfg(feature = "gpu")]
+use crate::device_place::{DevicePlace, symmetric_tree};
+use crate::error::Error;
+use crate::host::{AnyHost, HostAnalysis, HostPlace};
+use crate::options::{BackendChoice, MatrixKind, Options};
+use crate::ordered::{round_to_powers_of_two, transform_of};
+use crate::symmetric::{Planned, Request};
+
+/// Plans for matrices whose [wide](Scalar::Wide) type is `W`.
+pub(crate) trait Planner<W>: Sync {
+    /// Refuses options that there is no engine for.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RealOnly`].
+    fn check(&self, options: &Options) -> Result<(), Error>;
+
+    /// Plans LU of a general matrix on the CPU, for what `memory` is reserved with the ordering.
+    fn blocks(
+        &self,
+        place: HostPlace<'_>,
+        ordering: (Ordering, Reservation),
+    ) -> Result<Arc<dyn AnyHost<W>>, Error>;
+
+    /// Plans the factorization of a symmetric matrix on the CPU.
+    fn symmetric(
+        &self,
+        request: &Request<'_>,
+        ordering: (SymmetricOrdering, Reservation),
+    ) -> Result<Planned<W>, Error>;
+
+    /// Plans the columns of a device.
+    #[cfg(feature = "gpu")]
+    fn columns(
+        &self,
+        place: DevicePlace<'_>,
+        ordering: Ordering,
+    ) -> Result<Arc<dyn AnyDeviceAnalysis<W>>, Error>;
+
+    /// Plans the tree of a device, for a general matrix.
+    #[cfg(feature = "gpu")]
+    fn tree(
+        &self,
+        place: DevicePlace<'_>,
+        forest: Forest,
+    ) -> Result<Arc<dyn AnyDeviceAnalysis<W>>, Error>;
+
+    /// Plans the tree of a device, for a symmetric matrix.
+    #[cfg(feature = "gpu")]
+    fn symmetric_tree(
+        &self,
+        request: &Request<'_>,
+        ordering: &mut SymmetricOrdering,
+        backend: &GpuBackend,
+    ) -> Result<Arc<dyn AnyDeviceAnalysis<W>>, Error>;
+}
+
+/// The planner of a field.
+pub(crate) fn planner<W: Field>() -> &'static dyn Planner<W> {
+    W::by_field(Planners)
+}
+
+struct Planners;
+
+impl FieldChoice for Planners {
+    type Output<W: Scalar> = &'static dyn Planner<W>;
+
+    fn real(self) -> &'static dyn Planner<f64> {
+        &Real
+    }
+
+    fn complex(self) -> &'static dyn Planner<Complex<f64>> {
+        &OverComplex
+    }
+}
+
+/// LU of the diagonal blocks, in factors of the type `W` or `S`.
+fn blocks_in<W, S>(
+    place: HostPlace<'_>,
+    (mut ordering, memory): (Ordering, Reservation),
+) -> Result<Arc<dyn AnyHost<W>>, Error>
+where
+    W: FrontalScalar + Scalar<Wide = W>,
+    S: FrontalScalar + Scalar<Wide = W>,
+{
+    let _span = tracing::info_span!("symbolic").entered();
+    let blocks = std::mem::take(&mut ordering.blocks);
+    if ordering.log10_matching_product.is_some() {
+        round_to_powers_of_two(&mut ordering.scaling);
+    }
+    let (transform, block_ptr) = transform_of(ordering);
+    Ok(if place.single {
+        HostAnalysis::<S>::analyze(place, transform, &block_ptr, &blocks, memory)?
+    } else {
+        HostAnalysis::<W>::analyze(place, transform, &block_ptr, &blocks, memory)?
+    })
+}
+
+struct Real;
+
+impl Planner<f64> for Real {
+    fn check(&self, _options: &Options) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn blocks(
+        &self,
+        place: HostPlace<'_>,
+        ordering: (Ordering, Reservation),
+    ) -> Result<Arc<dyn AnyHost<f64>>, Error> {
+        blocks_in::<f64, f32>(place, ordering)
+    }
+
+    fn symmetric(
+        &self,
+        request: &Request<'_>,
+        ordering: (SymmetricOrdering, Reservation),
+    ) -> Result<Planned<f64>, Error> {
+        request.plan(ordering)
+    }
+
+    #[cfg(feature = "gpu")]
+    fn columns(
+        &self,
+        place: DevicePlace<'_>,
+        ordering: Ordering,
+    ) -> Result<Arc<dyn AnyDeviceAnalysis<f64>>, Error> {
+        place.columns(ordering)
+    }
+
+    #[cfg(feature = "gpu")]
+    fn tree(
+        &self,
+        place: DevicePlace<'_>,
+        forest: Forest,
+    ) -> Result<Arc<dyn AnyDeviceAnalysis<f64>>, Error> {
+        place.tree(forest)
+    }
+
+    #[cfg(feature = "gpu")]
+    fn symmetric_tree(
+        &self,
+        request: &Request<'_>,
+        ordering: &mut SymmetricOrdering,
+        backend: &GpuBackend,
+    ) -> Result<Arc<dyn AnyDeviceAnalysis<f64>>, Error> {
+        symmetric_tree(request, ordering, backend)
+    }
+}
+
+struct OverComplex;
+
+impl Planner<Complex<f64>> for OverComplex {
+    fn check(&self, options: &Options) -> Result<(), Error> {
+        let refuse = |option, value: &dyn std::fmt::Debug| {
+            let value = format!("{value:?}");
+            Err(Error::RealOnly { option, value })
+        };
+        match options.kind {
+            MatrixKind::General | MatrixKind::Auto => {}
+            kind @ (MatrixKind::Symmetric | MatrixKind::PositiveDefinite) => {
+                return refuse("kind", &kind);
+            }
+        }
+        match options.backend {
+            BackendChoice::Cpu | BackendChoice::Auto => {}
+            backend => {
+                return refuse("backend", &backend);
+            }
+        }
+        Ok(())
+    }
+
+    fn blocks(
+        &self,
+        place: HostPlace<'_>,
+        ordering: (Ordering, Reservation),
+    ) -> Result<Arc<dyn AnyHost<Complex<f64>>>, Error> {
+        blocks_in::<Complex<f64>, Complex<f32>>(place, ordering)
+    }
+
+    fn symmetric(
+        &self,
+        _request: &Request<'_>,
+        _ordering: (SymmetricOrdering, Reservation),
+    ) -> Result<Planned<Complex<f64>>, Error> {
+        unreachable!("{REFUSED}")
+    }
+
+    #[cfg(feature = "gpu")]
+    fn columns(
+        &self,
+        _place: DevicePlace<'_>,
+        _ordering: Ordering,
+    ) -> Result<Arc<dyn AnyDeviceAnalysis<Complex<f64>>>, Error> {
+        unreachable!("{REFUSED}")
+    }
+
+    #[cfg(feature = "gpu")]
+    fn tree(
+        &self,
+        _place: DevicePlace<'_>,
+        _forest: Forest,
+    ) -> Result<Arc<dyn AnyDeviceAnalysis<Complex<f64>>>, Error> {
+        unreachable!("{REFUSED}")
+    }
+
+    #[cfg(feature = "gpu")]
+    fn symmetric_tree(
+        &self,
+        _request: &Request<'_>,
+        _ordering: &mut SymmetricOrdering,
+        _backend: &GpuBackend,
+    ) -> Result<Arc<dyn AnyDeviceAnalysis<Complex<f64>>>, Error> {
+        unreachable!("{REFUSED}")
+    }
+}
+
+const REFUSED: &str = "`check` refuses complex matrices that are not general ones for the CPU";

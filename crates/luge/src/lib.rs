@@ -304,6 +304,7 @@ mod ldlt;
 mod lower_upper;
 mod options;
 mod ordered;
+mod ordinals;
 mod path;
 mod permuted;
 mod planner;
@@ -357,9 +358,10 @@ pub use num_complex;
 #[cfg(feature = "gpu")]
 pub use options::DeviceColumns;
 pub use options::{
-    BackendChoice, CpuEngine, DeviceEngine, FactorPrecision, MatrixKind, Options, Ordinals,
-    Pivoting, Regularization, ResidualCheck, SingularAction,
+    BackendChoice, CpuEngine, DeviceEngine, FactorPrecision, MatrixKind, Options, Pivoting,
+    Regularization, ResidualCheck, SingularAction,
 };
+pub use ordinals::Ordinals;
 pub use solver::Solver;
 /// The crate whose matrices most examples use, in the version that this one takes.
 pub use sprs;

@@ -186,7 +186,8 @@ impl Solver {
 
     /// The stream of the device on which all work of this solver is, in order; `None` on the CPU.
     ///
-    /// Buffers for [`Factors::refactorize_on_device`] and [`Factors::solve_on_device`] are made on it; what is enqueued
+    /// Buffers for [`Factors::refactorize_on_device`](crate::Factors::refactorize_on_device) and
+    /// [`Factors::solve_on_device`](crate::Factors::solve_on_device) are made on it; what is enqueued
     /// on it before such a call is done before, and what comes after sees the results. With
     /// [`BackendChoice::Auto`] there is none until a matrix was analyzed for which a GPU was chosen.
     #[cfg(feature = "gpu")]

@@ -10,7 +10,7 @@ use super::{
 use crate::dense::{max_abs, trsm};
 use crate::simd::Simd;
 
-/// Most columns that [`factorize_block`](crate::Kernels::factorize_block) takes at once.
+/// Most columns that [`factorize_block`](crate::SymmetricKernels::factorize_block) takes at once.
 pub const BLOCK_COLUMNS: usize = 32;
 
 /// Distance of the columns of a block's copies.

@@ -41,7 +41,7 @@ pub struct Options {
 pub enum Report {
     /// By [`panels`].
     Panels(PanelReport),
-    /// By [`fill2`].
+    /// By [`fill2_on`].
     Fill2(Fill2Report),
 }
 
@@ -69,7 +69,7 @@ pub fn filled_pattern(
 /// # Errors
 ///
 /// [`SymbolicError::OutOfMemory`] if the budget is too small for the mode, for [`Mode::Auto`] the smallest one
-/// that [`fill2`] works with; [`SymbolicError::Cancelled`]; [`SymbolicError::Device`].
+/// that [`fill2_on`] works with; [`SymbolicError::Cancelled`]; [`SymbolicError::Device`].
 ///
 /// # Panics
 ///

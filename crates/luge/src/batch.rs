@@ -14,6 +14,8 @@ use std::sync::Arc;
 use luge_device::{Backend, Buffer, DeviceError, Event, SliceMut, Stream};
 #[cfg(feature = "gpu")]
 use luge_sparse::RealScalar;
+#[cfg(any(feature = "gpu", test))]
+use luge_sparse::beside;
 use luge_sparse::{Scalar, to_u32};
 use rayon::prelude::*;
 
@@ -164,17 +166,10 @@ impl<W> Workers<W> {
                     dealt[stream].push(item);
                 }
                 let work = &work;
-                let mut done: Vec<_> = std::thread::scope(|scope| {
-                    let threads = dealt.into_iter().map(|items| {
-                        scope.spawn(move || items.into_iter().map(work).collect::<Vec<R>>())
-                    });
-                    let threads: Vec<_> = threads.collect();
-                    let joined = threads.into_iter().map(|thread| {
-                        let joined = thread.join();
-                        joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-                    });
-                    joined.map(Vec::into_iter).collect()
+                let each = dealt.into_iter().map(|items| {
+                    move || items.into_iter().map(work).collect::<Vec<R>>().into_iter()
                 });
+                let ((), mut done) = beside(each, || ());
                 let next = |&stream: &usize| done[stream].next();
                 deal.owner.iter().filter_map(next).collect()
             }
@@ -818,22 +813,22 @@ mod tests {
             };
             let solver = crate::Solver::new(Options::default().backend(group)).unwrap();
             let analysis = solver.analyze(&a).unwrap();
+            let named = analysis.inform().device.split(", ");
+            assert_eq!(named.collect::<Vec<_>>(), vec!["Luge simulator"; devices]);
             let values = a.data().repeat(7);
-            let mut held = Vec::new();
+            let (mut held, mut moved) = (Vec::new(), Vec::new());
             for _ in 0..2 {
                 let batch = analysis.factorize_batch(&values, 7).unwrap();
                 let mut shares = vec![0; devices];
-                let device_of = |plan: &Plan<f64>| match &plan.path {
-                    Path::Device(path) => path.backend.stream().device(),
-                    Path::Host(_) => unreachable!("a batch of simulated devices"),
+                let device_of = |plan: &Plan<f64>| stream_of(plan).device();
+                let Path::Device(path) = &batch.plan.path else {
+                    unreachable!("a batch of simulated devices")
                 };
-                let first = device_of(&batch.plan);
-                let peers = match &batch.plan.path {
-                    Path::Device(path) => path.backend.peers(),
-                    Path::Host(_) => unreachable!("a batch of simulated devices"),
-                };
-                let peers: Vec<_> = peers.iter().map(|peer| peer.stream().device()).collect();
-                let all: Vec<_> = std::iter::once(first).chain(peers).collect();
+                let peers = path.backend.peers().iter();
+                let peers = peers.map(|peer| peer.stream().device());
+                let all: Vec<_> = std::iter::once(device_of(&batch.plan))
+                    .chain(peers)
+                    .collect();
                 for slot in &batch.systems {
                     let device = device_of(&slot.plan);
                     let number = all.iter().position(|one| one.same_as(&device));
@@ -847,9 +842,17 @@ mod tests {
                 );
                 drop(batch);
                 held.push(all.iter().map(Device::allocated_bytes).collect::<Vec<_>>());
+                let to_device = |device: &Device| device.transfers().to_device_bytes;
+                moved.push(all.iter().map(to_device).collect::<Vec<_>>());
             }
-            // The plan of the second batch is that of the first.
+            // The plan of the second batch is that of the first, and is not copied again.
             assert_eq!(held[0], held[1]);
+            for (&first, &both) in moved[0].iter().zip(&moved[1]).skip(1) {
+                assert!(
+                    both - first < first,
+                    "{first} bytes, {both} with the second"
+                );
+            }
         }
     }
 

@@ -35,6 +35,7 @@
 //! At most 2³²−2 rows or columns; offsets have 64 bits. Complex matrices are factorized as general ones, on the
 //! CPU.
 
+mod beside;
 mod cancel;
 pub mod etree;
 mod filled;
@@ -51,6 +52,7 @@ mod scalar;
 mod scaling;
 mod setters;
 
+pub use beside::beside;
 pub use cancel::{CancelFlag, Cancelled, drop_aside};
 pub use filled::FilledPattern;
 pub use index::{IndexOverflow, MAX_DIMENSION, to_u32};

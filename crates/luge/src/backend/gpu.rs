@@ -14,7 +14,7 @@ use luge_levelize::gpu::DeviceLevels;
 use luge_numeric::PivotReport;
 use luge_numeric::gpu::{ColumnPlan, Columns, DeviceFactors};
 use luge_solve::gpu::{DeviceLu, SolveScalar};
-use luge_sparse::{CompressedPattern, FilledPattern, Levels, PivotPolicy};
+use luge_sparse::{CompressedPattern, FilledPattern, Levels, PivotPolicy, beside};
 use luge_symbolic::gpu::{self as symbolic, DeviceFilled};
 
 use super::{AnyColumnPlan, Description, DeviceCosts, Limits, NumericFactors, PlanReport};
@@ -69,25 +69,12 @@ impl GpuBackend {
         options: &Options,
     ) -> Result<Self, DeviceError> {
         let ordinals = chosen(Device::cuda_count()?);
-        let opened = std::thread::scope(|scope| {
-            let open = |&ordinal: &usize| scope.spawn(move || Self::cuda(ordinal, options));
-            let threads: Vec<_> = ordinals.iter().map(open).collect();
-            let opened = threads.into_iter().map(|thread| {
-                let joined = thread.join();
-                joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            });
-            opened.collect::<Result<Vec<Self>, _>>()
-        })?;
-        Self::group(opened).ok_or(DeviceError::NoDevice)
-    }
-
-    /// The first, with the others as its peers.
-    fn group(mut opened: Vec<Self>) -> Option<Self> {
-        let peers = opened.split_off(opened.len().min(1));
-        let first = opened.pop()?;
-        Some(Self {
-            peers: peers.into(),
-            ..first
+        let (&first, others) = ordinals.split_first().ok_or(DeviceError::NoDevice)?;
+        let open = |ordinal| move || Self::cuda(ordinal, options);
+        let (first, others) = beside(others.iter().copied().map(open), open(first));
+        Ok(Self {
+            peers: others.into_iter().collect::<Result<_, _>>()?,
+            ..first?
         })
     }
 
@@ -103,9 +90,14 @@ impl GpuBackend {
         count: usize,
         options: &Options,
     ) -> Result<Self, DeviceError> {
-        let device = || Device::simulator(SimulatorOptions::with_seed(seed));
-        let opened = (0..count).map(|_| Self::on(&device(), options));
-        Self::group(opened.collect::<Result<_, _>>()?).ok_or(DeviceError::NoDevice)
+        let open = || {
+            let device = Device::simulator(SimulatorOptions::with_seed(seed));
+            Self::on(&device, options)
+        };
+        Ok(Self {
+            peers: (1..count).map(|_| open()).collect::<Result<_, _>>()?,
+            ..open()?
+        })
     }
 
     fn on(device: &Device, options: &Options) -> Result<Self, DeviceError> {
@@ -129,6 +121,11 @@ impl GpuBackend {
     /// The other devices of the group.
     pub(crate) fn peers(&self) -> &[Self] {
         &self.peers
+    }
+
+    /// All devices of the group, this one first.
+    fn devices(&self) -> impl Iterator<Item = &Self> {
+        std::iter::once(self).chain(self.peers.iter())
     }
 
     /// The same device with another stream, alone.
@@ -167,12 +164,15 @@ impl GpuBackend {
             // Its kernels are part of the program.
             Backend::Simulator => ("simulator", None),
         };
-        let peers = self.peers.iter();
-        let names = peers.map(|peer| peer.stream.device().properties().name.clone());
-        let device = names.fold(properties.name.clone(), |names, name| names + ", " + &name);
+        let name = |one: &Self| one.stream.device().properties().name.clone();
         Description {
             backend,
-            device: device.into(),
+            device: self
+                .devices()
+                .map(name)
+                .collect::<Vec<_>>()
+                .join(", ")
+                .into(),
             module_load_seconds,
         }
     }
@@ -189,8 +189,7 @@ impl GpuBackend {
             cancel: limits.cancel.clone(),
             ..self.columns.symbolic.clone()
         };
-        let peers = self.peers.iter().map(|peer| peer.stream.clone());
-        let streams: Vec<Stream> = std::iter::once(stream.clone()).chain(peers).collect();
+        let streams: Vec<Stream> = self.devices().map(|one| one.stream.clone()).collect();
         let (filled, found) = symbolic::filled_pattern_on(&streams, rows, &options)?;
         let statistics = filled.statistics(stream)?;
         let symbolic_seconds = start.elapsed().as_secs_f64();

@@ -456,6 +456,34 @@ mod tests {
         assert_eq!(FrontierPool::smallest_budget(&demand, &partial), smallest);
     }
 
+    /// The host's memory is that of all devices, their arenas are apart.
+    #[test]
+    fn statistics_of_devices_are_added() {
+        let of = |unit: u64| PoolStatistics {
+            batches: unit,
+            iterations: 2 * unit,
+            max_sources: 100 - unit,
+            peak_entries: 200 + unit,
+            spilled_entries: 3 * unit,
+            spilled_bytes: 4 * unit,
+            rescans: 5 * unit,
+            cleared_bytes: 6 * unit,
+            arena_bytes: 300 - unit,
+            peak_bytes: 400 + unit,
+            host_bytes: 7 * unit,
+        };
+        let mut both = of(1);
+        both.add(&of(10));
+        let expected = PoolStatistics {
+            max_sources: 99,
+            peak_entries: 210,
+            arena_bytes: 299,
+            peak_bytes: 410,
+            ..of(11)
+        };
+        assert_eq!(both, expected);
+    }
+
     #[test]
     fn labels_are_cleared_once_in_all_windows() {
         let stream = stream();

@@ -1058,6 +1058,34 @@ fn what_stops_one_device_stops_all() {
     assert!(matches!(stopped, Err(SymbolicError::Cancelled(_))));
 }
 
+/// Those of a group that could go on do not walk to the end for nothing.
+#[test]
+fn a_device_stops_walking_when_another_one_has_failed() {
+    let pattern = pattern_of(&convection_diffusion_2d(40, 34, 1.0));
+    let streams = group(2);
+    streams[1].device().set_budget(Some(1000));
+    let options = Fill2Options {
+        stages: Stages::Two,
+        max_sources: Some(1),
+        ..Fill2Options::default()
+    };
+    let before = streams[0].device().transfers().to_device_bytes;
+    let stopped = fill2_on(&streams, &pattern, &options);
+    // Not that the first one was told to stop.
+    assert!(
+        matches!(
+            stopped,
+            Err(SymbolicError::Device(_) | SymbolicError::OutOfMemory { .. })
+        ),
+        "{stopped:?}"
+    );
+    let moved = streams[0].device().transfers().to_device_bytes - before;
+    let of_pattern = 8 * (pattern.major_dim() as u64 + 1) + 4 * pattern.nnz() as u64;
+    // A batch of one source has two words; in two stages there are as many batches as sources.
+    let words_of_all = 8 * 2 * pattern.major_dim() as u64;
+    assert!(moved < of_pattern + words_of_all / 2, "{moved} bytes");
+}
+
 #[test]
 fn the_flag_stops_the_phase() {
     let pattern = pattern_of(&circuit(40, 3));

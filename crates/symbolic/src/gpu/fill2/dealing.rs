@@ -1,9 +1,10 @@
 //! How the devices of a group share the sources: in turn, [`CHUNK`] after [`CHUNK`], as gSoFa does it. Neighbours cost alike
 //! and later ones more, so the shares do too.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use luge_gpu_kernels::symbolic::fill2::{CHUNK, source_of};
+use luge_sparse::CancelFlag;
 
 /// The sources of one device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,21 +41,21 @@ impl Share {
 }
 
 /// What the devices of a group tell each other.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Group {
+    /// Raised by the caller, or by a device that failed: what the others do is of no use then.
+    pub cancel: CancelFlag,
     /// Sources that were walked from, or need not be any more, in both stages.
     done: AtomicU64,
-    is_stopped: AtomicBool,
 }
 
 impl Group {
-    /// Tells the others that one of them has failed.
-    pub(super) fn stop(&self) {
-        self.is_stopped.store(true, Ordering::Relaxed);
-    }
-
-    pub(super) fn is_stopped(&self) -> bool {
-        self.is_stopped.load(Ordering::Relaxed)
+    /// A group that stops with the caller's flag.
+    pub(super) fn new(cancel: &CancelFlag) -> Self {
+        Self {
+            cancel: cancel.child(),
+            done: AtomicU64::new(0),
+        }
     }
 
     pub(super) fn add_done(&self, sources: usize) {

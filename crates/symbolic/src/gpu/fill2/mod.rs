@@ -21,14 +21,14 @@ use std::time::Instant;
 
 use luge_device::{Buffer, LaunchConfig, SliceMut, Stream};
 use luge_frontier_pool::{
-    Batch, Demand, FrontierPool, Measured, PoolError, PoolOptions, PoolStatistics, Queues, Regions,
-    Shape, largest_arena,
+    Batch, Demand, FrontierPool, Measured, PoolError, PoolOptions, PoolStatistics, Queues, Shape,
+    largest_arena,
 };
 use luge_gpu_kernels::grid::GRID_BARRIER_WORDS;
 use luge_gpu_kernels::symbolic::fill2::{self as kernels, BatchBuffers, FrontiersBuffers};
 use luge_gpu_kernels::symbolic::merge;
 use luge_kernel::host::KernelDesc;
-use luge_sparse::{CancelFlag, CompressedPattern};
+use luge_sparse::{CancelFlag, CompressedPattern, beside};
 use serde::Serialize;
 
 use dealing::{Group, Share};
@@ -270,6 +270,17 @@ impl From<PoolError> for SymbolicError {
     }
 }
 
+/// A batch, as its kernel is given it.
+struct Walk<'a, 'r> {
+    config: &'a LaunchConfig,
+    /// The end of its sources.
+    end: usize,
+    batch: BatchBuffers<'a>,
+    frontiers: FrontiersBuffers<'a>,
+    /// What is kept aside of the arena.
+    aside: SliceMut<'r, u64>,
+}
+
 /// What every batch is walked with.
 struct Input<'a> {
     stream: &'a Stream,
@@ -284,26 +295,21 @@ struct Input<'a> {
 }
 
 impl Input<'_> {
-    /// Calls `stage(config, batch, regions)`, which launches `kernel`, for one batch of `sources` after
-    /// another; between them looks at the cancel flag and reports how much of the two stages is done.
-    /// Answers how many edges were walked.
+    /// Calls `stage`, which launches `kernel`, for one batch of `sources` after another; between them looks
+    /// at the cancel flag and reports how much of the two stages is done. Answers how many edges were walked.
     fn for_each_batch(
         &self,
         pool: &mut FrontierPool,
         sources: Range<usize>,
         kernel: &'static KernelDesc,
-        mut stage: impl FnMut(&LaunchConfig, &Batch, &mut Regions<'_>) -> Result<(), SymbolicError>,
+        mut stage: impl FnMut(Walk<'_, '_>) -> Result<(), SymbolicError>,
     ) -> Result<u64, SymbolicError> {
         let device = self.stream.device();
         let resident = device.max_resident_blocks(kernel, self.geometry.threads, 0)?;
         let mut edges = 0;
         let mut first = sources.start;
         while first < sources.end {
-            self.options.cancel.check()?;
-            if self.group.is_stopped() {
-                // What this device does is of no use to anybody.
-                return Ok(edges);
-            }
+            self.group.cancel.check()?;
             let done = self.group.done();
             tracing::debug!(target: "luge::progress", done, total = 2 * self.n as u64);
             let batch = pool.plan(first, sources.end);
@@ -317,8 +323,34 @@ impl Input<'_> {
             }
             let mut regions = pool.open(&batch)?;
             self.stream.copy_from_host(&mut regions.slots, &slots)?;
-            stage(&config, &batch, &mut regions)?;
-            let counters = regions.control.slice(..kernels::CONTROL_WORDS);
+            let (mut control, mut barrier) = counters_and_barrier(&mut regions.control);
+            stage(Walk {
+                config: &config,
+                end: batch.sources.end,
+                batch: BatchBuffers {
+                    first_source: batch.sources.start as u32,
+                    num_sources: batch.sources.len() as u32,
+                    stride: self.share.stride,
+                    offset: self.share.offset,
+                    base: regions.base,
+                    row_ptr: &self.row_ptr,
+                    col_idx: &self.col_idx,
+                    slots: &regions.slots,
+                    labels: &mut regions.labels,
+                    above: &mut regions.marks,
+                    queue: &mut regions.queue,
+                    spill: &mut regions.spill,
+                },
+                frontiers: FrontiersBuffers {
+                    fill_first: self.options.fill_first.into(),
+                    long_row: LONG_ROW,
+                    queued: &mut regions.queued,
+                    control: &mut control,
+                    barrier: &mut barrier,
+                },
+                aside: regions.aside,
+            })?;
+            let counters = control.slice(..kernels::CONTROL_WORDS);
             let control = self.stream.download(&counters)?;
             edges += control[kernels::CONTROL_EDGES];
             pool.close(
@@ -374,47 +406,30 @@ impl Input<'_> {
             kernels::fill2_count::desc()
         };
         let all = 0..self.share.len;
-        let edges = self.for_each_batch(pool, all, kernel, |config, batch, regions| {
-            let on_device = BatchBuffers {
-                first_source: batch.sources.start as u32,
-                num_sources: batch.sources.len() as u32,
-                stride: self.share.stride,
-                offset: self.share.offset,
-                base: regions.base,
-                row_ptr: &self.row_ptr,
-                col_idx: &self.col_idx,
-                slots: &regions.slots,
-                labels: &mut regions.labels,
-                above: &mut regions.marks,
-                queue: &mut regions.queue,
-                spill: &mut regions.spill,
-            };
+        let edges = self.for_each_batch(pool, all, kernel, |mut walk| {
             if coarse {
                 // SAFETY: the pattern is valid, `slots` are those of the batch, and the pool vouches
                 // for the rest.
                 unsafe {
-                    kernels::fill2_count_coarse::launch(stream, config, on_device, &mut counts)?;
+                    kernels::fill2_count_coarse::launch(
+                        stream,
+                        walk.config,
+                        walk.batch,
+                        &mut counts,
+                    )?;
                 }
                 return Ok(());
             }
-            let (mut control, mut barrier) = counters_and_barrier(&mut regions.control);
-            let frontiers = FrontiersBuffers {
-                fill_first: self.options.fill_first.into(),
-                long_row: LONG_ROW,
-                queued: &mut regions.queued,
-                control: &mut control,
-                barrier: &mut barrier,
-            };
-            let words = if log_is_open { regions.aside.len() } else { 0 };
-            let mut log = regions.aside.slice_mut(..words);
+            let words = if log_is_open { walk.aside.len() } else { 0 };
+            let mut log = walk.aside.slice_mut(..words);
             // SAFETY: the pattern is valid, `slots` are those of the batch, and the pool vouches for
             // the rest.
             unsafe {
                 kernels::fill2_count::launch(
                     stream,
-                    config,
-                    on_device,
-                    frontiers,
+                    walk.config,
+                    walk.batch,
+                    walk.frontiers,
                     &mut counts,
                     &mut log,
                 )?;
@@ -424,7 +439,7 @@ impl Input<'_> {
                 log_is_open = entries < log.len() as u64;
                 if log_is_open {
                     counted.entries = entries;
-                    counted.logged = batch.sources.end;
+                    counted.logged = walk.end;
                 }
             }
             Ok(())
@@ -450,43 +465,31 @@ impl Input<'_> {
         } else {
             kernels::fill2_positions::desc()
         };
-        self.for_each_batch(pool, sources, kernel, |config, batch, regions| {
-            let on_device = BatchBuffers {
-                first_source: batch.sources.start as u32,
-                num_sources: batch.sources.len() as u32,
-                stride: self.share.stride,
-                offset: self.share.offset,
-                base: regions.base,
-                row_ptr: &self.row_ptr,
-                col_idx: &self.col_idx,
-                slots: &regions.slots,
-                labels: &mut regions.labels,
-                above: &mut regions.marks,
-                queue: &mut regions.queue,
-                spill: &mut regions.spill,
-            };
+        self.for_each_batch(pool, sources, kernel, |walk| {
             if coarse {
                 // SAFETY: as in the first stage, and `filled_ptr` is the prefix sum of its counts.
                 unsafe {
                     kernels::fill2_positions_coarse::launch(
-                        stream, config, on_device, filled_ptr, filled_idx,
+                        stream,
+                        walk.config,
+                        walk.batch,
+                        filled_ptr,
+                        filled_idx,
                     )?;
                 }
                 return Ok(());
             }
-            let (mut control, mut barrier) = counters_and_barrier(&mut regions.control);
-            let frontiers = FrontiersBuffers {
-                fill_first: self.options.fill_first.into(),
-                long_row: LONG_ROW,
-                queued: &mut regions.queued,
-                control: &mut control,
-                barrier: &mut barrier,
-            };
             // SAFETY: as in the first stage, and `filled_ptr` is the prefix sum of its counts; `taken`
             // is zero for these sources.
             unsafe {
                 kernels::fill2_positions::launch(
-                    stream, config, on_device, frontiers, filled_ptr, taken, filled_idx,
+                    stream,
+                    walk.config,
+                    walk.batch,
+                    walk.frontiers,
+                    filled_ptr,
+                    taken,
+                    filled_idx,
                 )?;
             }
             Ok(())
@@ -713,46 +716,43 @@ pub fn fill2_on(
     }
     let mut start = Instant::now();
     let reach = Reach::of(pattern);
-    let group = Group::default();
+    let group = Group::new(&options.cancel);
     let reached = lap(&mut start);
     let work = |number: usize, stream: &Stream| {
         let share = Share::of(n, number, streams.len());
         let done = rows_of(stream, share, pattern, &reach, &group, options);
         // Nobody has a use for the rows of the others then.
-        done.inspect_err(|_| group.stop())
+        done.inspect_err(|_| group.cancel.cancel())
     };
-    let done = std::thread::scope(|scope| {
+    let others = (1..).zip(others);
+    let others = others.map(|(number, stream)| {
         let work = &work;
-        let threads: Vec<_> = others
-            .iter()
-            .enumerate()
-            .map(|(other, stream)| scope.spawn(move || work(other + 1, stream)))
-            .collect();
-        let first = work(0, stream);
-        let joined = threads.into_iter().map(|thread| {
-            let joined = thread.join();
-            joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        });
-        std::iter::once(first).chain(joined).collect::<Vec<_>>()
+        move || work(number, stream)
     });
-    let mut rows = Vec::new();
-    let mut report: Option<Fill2Report> = None;
-    for done in done {
-        let (own, of_device) = done?;
-        rows.push(own);
-        match &mut report {
-            Some(report) => report.add(&of_device),
-            None => report = Some(of_device),
+    let (first, others) = beside(others, || work(0, stream));
+    let (mut rows, mut report) = (Vec::new(), Fill2Report::default());
+    let mut stopped = None;
+    for done in std::iter::once(first).chain(others) {
+        match done {
+            Ok((own, of_device)) => {
+                rows.push(own);
+                report.add(&of_device);
+            }
+            // Of the others, which a device that failed has stopped.
+            Err(error @ SymbolicError::Cancelled(_)) => stopped = Some(error),
+            Err(error) => return Err(error),
         }
     }
-    let mut report = report.unwrap_or_default();
+    if let Some(stopped) = stopped {
+        return Err(stopped);
+    }
     report.seconds.setup += reached;
     start = Instant::now();
-    let (ptr, idx) = if others.is_empty() {
-        let Rows { ptr, idx, .. } = rows.swap_remove(0);
-        (ptr, idx)
-    } else {
+    let (ptr, idx) = if streams.len() > 1 {
         collect(stream, rows)?
+    } else {
+        let Rows { ptr, idx } = rows.swap_remove(0);
+        (ptr, idx)
     };
     report.seconds.collect = lap(&mut start);
     // SAFETY: the rows are those of L+U, sorted, each with its diagonal entry.
@@ -785,6 +785,41 @@ mod tests {
         assert_eq!(demand.labels(0..5), 1 + 2 + 3 + 4);
         assert_eq!(demand.marks(0..5), 4);
         assert_eq!(most_entries(&demand), 10 + 4 + 5);
+    }
+
+    #[test]
+    fn reports_of_devices_are_added() {
+        let of = |devices: usize, seconds: f64| Fill2Report {
+            log_bytes: 8 * devices as u64,
+            fused_rows: 10 * devices as u64,
+            traversed_edges: 100 * devices as u64,
+            devices,
+            seconds: Fill2Seconds {
+                setup: seconds,
+                count: 3.0 - seconds,
+                place: seconds,
+                positions: 3.0 - seconds,
+                sort: seconds,
+                ..Fill2Seconds::default()
+            },
+            ..Fill2Report::default()
+        };
+        let mut both = Fill2Report::default();
+        both.add(&of(1, 1.0));
+        both.add(&of(2, 2.0));
+        // The slower one of each part.
+        let seconds = Fill2Seconds {
+            count: 2.0,
+            positions: 2.0,
+            ..of(3, 2.0).seconds
+        };
+        assert_eq!(
+            both,
+            Fill2Report {
+                seconds,
+                ..of(3, 2.0)
+            }
+        );
     }
 
     #[test]

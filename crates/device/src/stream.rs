@@ -951,21 +951,14 @@ impl Stream {
         check_lengths(destination.len(), source.len());
         let bytes = source.len() * size_of::<T>();
         let (to, from) = (destination.region_mut(), source.region());
-        let own = &self.inner.device;
         let [of_to, of_from] = [to.memory.device(), from.memory.device()];
-        if Arc::ptr_eq(own, of_to) && Arc::ptr_eq(own, of_from) {
-            return self.copy(destination, source);
+        let is_own = |device| Arc::ptr_eq(&self.inner.device, device);
+        match [of_to, of_from].map(is_own) {
+            [true, true] => return self.copy(destination, source),
+            [true, false] => self.check_backend(of_from),
+            [false, true] => self.check_backend(of_to),
+            [false, false] => panic!("a copy between two other devices"),
         }
-        let other = if Arc::ptr_eq(own, of_to) {
-            of_from
-        } else {
-            of_to
-        };
-        assert!(
-            Arc::ptr_eq(own, of_to) || Arc::ptr_eq(own, of_from),
-            "a copy between two other devices"
-        );
-        self.check_backend(other);
         if bytes == 0 {
             return Ok(());
         }

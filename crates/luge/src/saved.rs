@@ -32,8 +32,22 @@ use crate::options::SymmetricKind;
 
 const MAGIC: &[u8; 12] = b"lugeorder\0\0\0";
 
+/// Bytes before the body.
+const HEAD: usize = MAGIC.len() + 4 + 8 + 4;
+
 /// The version of the format that is written, and the only one that is read.
 const VERSION: u32 = 1;
+
+/// What is asked of an order, by names that do not change.
+const ASKED: [&str; 4] = [
+    "kind",
+    "ordering.matching",
+    "ordering.scaling",
+    "ordering.block_triangular",
+];
+
+/// Bytes for each row: permutations, scaling, and the forest.
+const BYTES_PER_ROW: u64 = 32;
 
 /// The order of a matrix, and what it is for.
 pub(crate) struct Saved {
@@ -66,8 +80,8 @@ pub(crate) struct Purpose {
     nnz: u64,
     /// Checksums of offsets and indices of the rows.
     checksums: [u32; 2],
-    /// What the matrix was taken for, and what the options ask of an order, by names that do not change.
-    options: [(&'static str, String); 4],
+    /// What the matrix was taken for, and what the options ask of an order: for each of [`ASKED`].
+    options: [String; 4],
     /// Whether values were unknown.
     of_pattern_alone: bool,
 }
@@ -97,10 +111,10 @@ impl Purpose {
             nnz: rows.nnz() as u64,
             checksums: [of_ptr.finalize(), of_idx.finalize()],
             options: [
-                ("kind", kind),
-                ("ordering.matching", word(&options.matching)),
-                ("ordering.scaling", word(&options.scaling)),
-                ("ordering.block_triangular", word(&options.block_triangular)),
+                kind,
+                word(&options.matching),
+                word(&options.scaling),
+                word(&options.block_triangular),
             ],
             of_pattern_alone,
         }
@@ -120,7 +134,8 @@ impl Purpose {
                 given: (self.n, self.nnz),
             });
         }
-        for ((option, given), (_, saved)) in self.options.iter().zip(&saved.options) {
+        let options = self.options.iter().zip(&saved.options);
+        for (option, (given, saved)) in ASKED.into_iter().zip(options) {
             if given != saved {
                 return Err(SavedError::OtherOption {
                     option,
@@ -139,7 +154,7 @@ impl Purpose {
         for checksum in self.checksums {
             body.extend(checksum.to_le_bytes());
         }
-        for (_, value) in &self.options {
+        for value in &self.options {
             put(body, &[value.len() as u64]);
             body.extend(value.bytes());
         }
@@ -154,14 +169,8 @@ impl Purpose {
         };
         let (n, nnz) = (body.u64()?, body.u64()?);
         let checksums = [body.u32()?, body.u32()?];
-        let names = [
-            "kind",
-            "ordering.matching",
-            "ordering.scaling",
-            "ordering.block_triangular",
-        ];
-        let mut options = names.map(|name| (name, String::new()));
-        for (_, value) in &mut options {
+        let mut options = ASKED.map(|_| String::new());
+        for value in &mut options {
             let text = body.array(1, |bytes| bytes[0])?;
             *value = String::from_utf8(text).map_err(|_| damaged("options"))?;
         }
@@ -178,8 +187,7 @@ impl Purpose {
 
 impl Saved {
     pub(crate) fn new(purpose: Purpose, order: Order, limits: &Limits) -> Result<Self, Error> {
-        // Permutations, scaling, and the forest.
-        let memory = limits.reserve(32 * purpose.n, "ordering")?;
+        let memory = limits.reserve(BYTES_PER_ROW * purpose.n, "ordering")?;
         Ok(Self {
             purpose,
             order,
@@ -217,24 +225,19 @@ impl Saved {
 
     /// Reads a file, and nothing behind it.
     pub(crate) fn read(mut source: impl Read) -> Result<Self, SavedError> {
-        let mut head = [0u8; 28];
-        let mut len = 0;
-        while len < head.len() {
-            match source.read(&mut head[len..]) {
-                Ok(0) if head[..len.min(12)] == MAGIC[..len.min(12)] => {
-                    return Err(SavedError::Truncated);
-                }
-                Ok(0) => return Err(SavedError::NotAnAnalysis),
-                Ok(got) => len += got,
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        let mut fields = Body { rest: &head[12..] };
-        let (version, announced, checksum) = (fields.u32()?, fields.u64()?, fields.u32()?);
-        if &head[..12] != MAGIC {
+        let mut head = Vec::with_capacity(HEAD);
+        source.by_ref().take(HEAD as u64).read_to_end(&mut head)?;
+        let known = head.len().min(MAGIC.len());
+        if head[..known] != MAGIC[..known] {
             return Err(SavedError::NotAnAnalysis);
         }
+        if head.len() < HEAD {
+            return Err(SavedError::Truncated);
+        }
+        let mut fields = Body {
+            rest: &head[MAGIC.len()..],
+        };
+        let (version, announced, checksum) = (fields.u32()?, fields.u64()?, fields.u32()?);
         if version != VERSION {
             return Err(SavedError::OtherVersion {
                 found: version,
@@ -276,7 +279,7 @@ impl Saved {
         purpose.check(&self.purpose)?;
         match &self.order {
             Order::General(ordering) => {
-                let memory = limits.reserve(32 * purpose.n, "ordering")?;
+                let memory = limits.reserve(BYTES_PER_ROW * purpose.n, "ordering")?;
                 Ok((ordering.clone(), memory))
             }
             // The kinds that were compared say so.
@@ -293,7 +296,7 @@ impl Saved {
         purpose.check(&self.purpose)?;
         match &self.order {
             Order::Symmetric(ordering) => {
-                let memory = limits.reserve(32 * purpose.n, "ordering")?;
+                let memory = limits.reserve(BYTES_PER_ROW * purpose.n, "ordering")?;
                 Ok((ordering.clone(), memory))
             }
             Order::General(_) => Err(damaged("kind of the order").into()),

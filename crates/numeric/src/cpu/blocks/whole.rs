@@ -11,6 +11,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use luge_frontal::FrontalScalar;
+use luge_sparse::etree::inverse;
 use luge_sparse::{CancelFlag, MemoryBudget, Reservation, bytes_of};
 
 use super::{BlockLu, Kind};
@@ -276,13 +277,4 @@ impl<F: FrontalScalar> SparseColumn<F> {
         let value = std::mem::replace(&mut self.values[row as usize], F::zero());
         Some((row, value))
     }
-}
-
-/// The position of each number.
-fn inverse(order: &[u32]) -> Vec<u32> {
-    let mut places = vec![0; order.len()];
-    for (at, &old) in order.iter().enumerate() {
-        places[old as usize] = at as u32;
-    }
-    places
 }

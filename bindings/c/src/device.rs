@@ -18,9 +18,9 @@ use crate::report::{luge_accuracy, luge_refactorized};
 #[cfg(feature = "gpu")]
 use crate::solve::transposes;
 use crate::solver::luge_solver;
+use crate::status::luge_status;
 #[cfg(feature = "gpu")]
-use crate::status::Failure;
-use crate::status::{Outcome, luge_status};
+use crate::status::{Failure, Outcome};
 
 /// Numbers of type double on the device of a solver.
 pub struct luge_buffer {
@@ -45,10 +45,18 @@ pub(crate) struct BufferState {
     stream: luge::device::Stream,
 }
 
-/// What every call here answers without devices.
-#[cfg(not(feature = "gpu"))]
-fn without_devices<R>() -> Outcome<R> {
-    Err(luge::Error::FeatureOff { feature: "gpu" }.into())
+/// Runs a call that was given these, guarded; without devices it is refused.
+macro_rules! with_devices {
+    (($($given:ident),+), $call:expr) => {{
+        #[cfg(not(feature = "gpu"))]
+        let call = || {
+            let _ = ($($given),+);
+            Err(luge::Error::FeatureOff { feature: "gpu" }.into())
+        };
+        #[cfg(feature = "gpu")]
+        let call = $call;
+        guarded(call)
+    }};
 }
 
 #[cfg(feature = "gpu")]
@@ -117,21 +125,14 @@ pub unsafe extern "C" fn luge_solver_stream(
     solver: *const luge_solver,
     stream: *mut *mut c_void,
 ) -> luge_status {
-    #[cfg(not(feature = "gpu"))]
-    let call = || {
-        let _ = (solver, stream);
-        without_devices()
-    };
-    #[cfg(feature = "gpu")]
-    let call = || {
+    with_devices!((solver, stream), || {
         // SAFETY: the caller passes NULL or a handle, and NULL or room for a pointer.
         let (solver, stream) =
             unsafe { (state(solver, "solver")?, required_mut(stream, "stream")?) };
         let found = stream_of(&solver.solver)?.driver_stream();
         *stream = found.map_or(std::ptr::null_mut(), std::ptr::NonNull::as_ptr);
         Ok(())
-    };
-    guarded(call)
+    })
 }
 
 /// Makes a buffer of `count` zeros on the device of a solver.
@@ -146,13 +147,7 @@ pub unsafe extern "C" fn luge_buffer_create(
     count: i64,
     out: *mut *mut luge_buffer,
 ) -> luge_status {
-    #[cfg(not(feature = "gpu"))]
-    let call = || {
-        let _ = (solver, count, out);
-        without_devices()
-    };
-    #[cfg(feature = "gpu")]
-    let call = || {
+    with_devices!((solver, count, out), || {
         let make = || {
             // SAFETY: the caller passes NULL or a handle.
             let solver = unsafe { state(solver, "solver") }?;
@@ -178,8 +173,7 @@ pub unsafe extern "C" fn luge_buffer_create(
         };
         // SAFETY: the caller passes NULL or room for a pointer.
         unsafe { put(out, make) }
-    };
-    guarded(call)
+    })
 }
 
 /// Frees a buffer and sets `*buffer` to NULL. NULL, and a pointer to NULL, are allowed.
@@ -197,21 +191,14 @@ pub unsafe extern "C" fn luge_buffer_address(
     buffer: *const luge_buffer,
     address: *mut u64,
 ) -> luge_status {
-    #[cfg(not(feature = "gpu"))]
-    let call = || {
-        let _ = (buffer, address);
-        without_devices()
-    };
-    #[cfg(feature = "gpu")]
-    let call = || {
+    with_devices!((buffer, address), || {
         // SAFETY: the caller passes NULL or a handle, and NULL or a number.
         let (buffer, address) =
             unsafe { (state(buffer, "buffer")?, required_mut(address, "address")?) };
         let found = read(&buffer.buffer)?.driver_address();
         *address = found.map_or(0, std::num::NonZeroU64::get);
         Ok(())
-    };
-    guarded(call)
+    })
 }
 
 /// Copies numbers of the host to a buffer.
@@ -225,13 +212,7 @@ pub unsafe extern "C" fn luge_buffer_write(
     count: i64,
     values: *const f64,
 ) -> luge_status {
-    #[cfg(not(feature = "gpu"))]
-    let call = || {
-        let _ = (buffer, count, values);
-        without_devices()
-    };
-    #[cfg(feature = "gpu")]
-    let call = || {
+    with_devices!((buffer, count, values), || {
         // SAFETY: the caller passes NULL or a handle.
         let buffer = unsafe { state(buffer, "buffer") }?;
         check_count(count, buffer.len)?;
@@ -240,8 +221,7 @@ pub unsafe extern "C" fn luge_buffer_write(
         let mut to = write(&buffer.buffer)?;
         let copied = buffer.stream.copy_from_host(&mut *to, values);
         copied.map_err(of_device)
-    };
-    guarded(call)
+    })
 }
 
 /// Copies the numbers of a buffer to the host, when all that was enqueued before is done.
@@ -255,13 +235,7 @@ pub unsafe extern "C" fn luge_buffer_read(
     count: i64,
     values: *mut f64,
 ) -> luge_status {
-    #[cfg(not(feature = "gpu"))]
-    let call = || {
-        let _ = (buffer, count, values);
-        without_devices()
-    };
-    #[cfg(feature = "gpu")]
-    let call = || {
+    with_devices!((buffer, count, values), || {
         // SAFETY: the caller passes NULL or a handle.
         let buffer = unsafe { state(buffer, "buffer") }?;
         check_count(count, buffer.len)?;
@@ -272,8 +246,7 @@ pub unsafe extern "C" fn luge_buffer_read(
             .stream
             .copy_to_host(&*from, values)
             .map_err(of_device)
-    };
-    guarded(call)
+    })
 }
 
 /// As luge_refactorize_values, for values that are on the device and stay there, in double and in the order in which the
@@ -289,13 +262,7 @@ pub unsafe extern "C" fn luge_refactorize_device(
     values: *const luge_buffer,
     outcome: *mut luge_refactorized,
 ) -> luge_status {
-    #[cfg(not(feature = "gpu"))]
-    let call = || {
-        let _ = (factors, values, outcome);
-        without_devices()
-    };
-    #[cfg(feature = "gpu")]
-    let call = || {
+    with_devices!((factors, values, outcome), || {
         // SAFETY: the caller passes NULL or handles, and NULL or a structure.
         let (factors, values) = unsafe {
             check_wanted(outcome, "outcome")?;
@@ -309,8 +276,7 @@ pub unsafe extern "C" fn luge_refactorize_device(
             with_factors!(&mut *any, factors => factors.refactorize_on_device(&values))?;
         // SAFETY: as above.
         unsafe { fill_wanted(outcome, "outcome", (&refactorized).into()) }
-    };
-    guarded(call)
+    })
 }
 
 /// As luge_solve_in_place, for vectors on the device.
@@ -328,13 +294,7 @@ pub unsafe extern "C" fn luge_solve_device(
     x: *mut luge_buffer,
     accuracy: *mut luge_accuracy,
 ) -> luge_status {
-    #[cfg(not(feature = "gpu"))]
-    let call = || {
-        let _ = (factors, operation, nrhs, x, accuracy);
-        without_devices()
-    };
-    #[cfg(feature = "gpu")]
-    let call = || {
+    with_devices!((factors, operation, nrhs, x, accuracy), || {
         // SAFETY: the caller passes NULL or handles, and NULL or a structure.
         let (factors, x) = unsafe {
             check_wanted(accuracy, "accuracy")?;
@@ -350,8 +310,7 @@ pub unsafe extern "C" fn luge_solve_device(
             with_factors!(&*any, factors => factors.solve_on_device(&mut x, nrhs, transpose))?;
         // SAFETY: as above.
         unsafe { fill_wanted(accuracy, "accuracy", achieved.into()) }
-    };
-    guarded(call)
+    })
 }
 
 /// As luge_solve, for vectors on the device: measures and refines there.
@@ -368,13 +327,7 @@ pub unsafe extern "C" fn luge_solve_refined_device(
     x: *mut luge_buffer,
     accuracy: *mut luge_accuracy,
 ) -> luge_status {
-    #[cfg(not(feature = "gpu"))]
-    let call = || {
-        let _ = (factors, operation, nrhs, b, x, accuracy);
-        without_devices()
-    };
-    #[cfg(feature = "gpu")]
-    let call = || {
+    with_devices!((factors, operation, nrhs, b, x, accuracy), || {
         // SAFETY: the caller passes NULL or handles, and NULL or a structure.
         let (factors, b, x) = unsafe {
             check_wanted(accuracy, "accuracy")?;
@@ -397,6 +350,5 @@ pub unsafe extern "C" fn luge_solve_refined_device(
         let achieved = luge_accuracy::of_solution(&inform);
         // SAFETY: as above.
         unsafe { fill_wanted(accuracy, "accuracy", achieved) }
-    };
-    guarded(call)
+    })
 }

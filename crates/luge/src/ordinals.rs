@@ -71,3 +71,30 @@ impl std::str::FromStr for Ordinals {
         set.ok_or_else(|| "expected `all`, or numbers from 0 to 63 with commas between them".into())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_as_they_are_written() {
+        for (text, among_four) in [
+            ("all", &[0, 1, 2, 3][..]),
+            ("0", &[0]),
+            ("0,2", &[0, 2]),
+            // That there is none is found out when it is opened.
+            ("63", &[63]),
+        ] {
+            let ordinals: Ordinals = text.parse().unwrap();
+            assert_eq!(ordinals.to_string(), text);
+            assert_eq!(ordinals.among(4), among_four);
+        }
+        assert_eq!(" 3, 1 ,3".parse(), Ok(Ordinals::of([1, 3]).unwrap()));
+        for text in ["", ",", "0,", "-1", "64", "0;1", "one"] {
+            assert!(text.parse::<Ordinals>().is_err(), "{text}");
+        }
+        assert_eq!(Ordinals::of([]), None);
+        let json = serde_json::to_string(&Ordinals::of([0, 5]).unwrap());
+        assert_eq!(json.unwrap(), "\"0,5\"");
+    }
+}

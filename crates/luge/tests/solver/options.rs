@@ -194,6 +194,9 @@ fn out_of_range() -> Vec<(&'static str, Options)> {
             add(field, &|o| *of(&mut o.ordering.costs) = value);
         }
     }
+    add("backend", &|o| {
+        o.backend = BackendChoice::Simulators { seed: 1, count: 0 };
+    });
     add("ordering.method", &|o| {
         o.ordering.method = Method::User {
             rows: RowPerm::identity(3),

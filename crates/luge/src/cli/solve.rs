@@ -16,7 +16,7 @@ use super::input::{
 use super::print;
 use super::progress::Progress;
 use super::repeat::{self, Step, Summary};
-use super::report::{Report, footer, phases};
+use super::report::{Report, footer, phases, plural};
 use super::{Failure, SolverArguments};
 
 #[derive(Args)]
@@ -115,9 +115,9 @@ impl Arguments {
         let matrices = self.sequence().len().max(1);
         if self.rhs.len() > 1 && self.rhs.len() != matrices {
             return Err(Failure::bad_input(anyhow::anyhow!(
-                "--rhs is given {} times for {matrices} {}",
+                "--rhs is given {} times for {}",
                 self.rhs.len(),
-                if matrices == 1 { "matrix" } else { "matrices" }
+                plural(matrices, "matrix", "matrices")
             )));
         }
         let mut files = self

@@ -224,6 +224,12 @@ impl<S: Storage> Symbolic<S> {
         }
     }
 
+    /// The assembly tree, and where factors lie and entries go.
+    #[cfg(feature = "gpu")]
+    pub(crate) fn tree_and_layout(&self) -> (&AssemblyTree, &Layout) {
+        (&self.tree, &self.layout)
+    }
+
     /// The assembly tree.
     pub fn tree(&self) -> &AssemblyTree {
         &self.tree

@@ -291,7 +291,7 @@ fn streams<W: Field>(
         };
         Ok((workers, vec![Arc::clone(plan)]))
     };
-    let Some(bytes) = path.analysis.batch_bytes().filter(|_| count > 0) else {
+    let Some(bytes) = path.analysis.batch_bytes()?.filter(|_| count > 0) else {
         return one();
     };
     let peers = path.on_peers()?;

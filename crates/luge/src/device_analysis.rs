@@ -53,7 +53,7 @@ pub(crate) trait AnyDeviceAnalysis<W>: Send + Sync {
     ) -> Result<Option<Arc<dyn AnyDeviceAnalysis<W>>>, Error>;
 
     /// What many matrices take on the device, if engines can share the plan.
-    fn batch_bytes(&self) -> Option<BatchBytes>;
+    fn batch_bytes(&self) -> Result<Option<BatchBytes>, Error>;
 
     /// Whether a factorization of a general matrix searches pivots on the device.
     fn searches_pivots(&self) -> bool;

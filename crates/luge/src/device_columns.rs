@@ -185,8 +185,8 @@ impl<F: DeviceScalar> AnyDeviceAnalysis<f64> for ColumnAnalysis<F> {
         false
     }
 
-    fn batch_bytes(&self) -> Option<BatchBytes> {
-        None
+    fn batch_bytes(&self) -> Result<Option<BatchBytes>, Error> {
+        Ok(None)
     }
 
     fn search_pivots(

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use luge_device::{DeviceError, Stream};
 use luge_frontal::gpu::{
-    DeviceFrontalLdlt, DeviceTree, ExpectedPivots, MemoryPlan, Parts, Placement,
+    DeviceFrontalLdlt, DeviceTree, ExpectedPivots, Mapping, MemoryPlan, Parts, Placement,
 };
 use luge_frontal::{FrontalError, Full, Gathering, Lower, Pairs, Storage, Symbolic, TreeOptions};
 use luge_numeric::cpu::columns::{self, ColumnLu};
@@ -208,10 +208,15 @@ impl<S: Storage> Forest<S> {
         })
     }
 
+    /// Bytes of a value of the factors.
+    pub(crate) fn value_bytes(&self) -> usize {
+        if self.single { 4 } else { 8 }
+    }
+
     /// Predicted bytes on the device: tree, factors, elements, the values of A twice, its pattern, what is expected of pivots,
     /// and what a probe works in.
     pub(crate) fn device_bytes(&self) -> u64 {
-        let value_bytes = if self.single { 4 } else { 8 };
+        let value_bytes = self.value_bytes();
         let values = 2 * size_of::<f64>() * self.num_values;
         let couplings = (COUPLING_BYTES + value_bytes) * self.coupling.nnz();
         let n = self.symbolic.n();
@@ -220,6 +225,20 @@ impl<S: Storage> Forest<S> {
             + (values + couplings + KNOWN_BYTES_PER_ROW * n) as u64
             + self.expected_bytes()
             + self.replaced_bytes()
+    }
+
+    /// Those on the first device with this plan, which may be dealt out to several.
+    pub(crate) fn device_bytes_of(&self, tree: &DeviceTree<S>) -> u64 {
+        let value_bytes = self.value_bytes();
+        let all = self.device_bytes();
+        match tree.dealt_workspace_bytes(value_bytes) {
+            None => all,
+            Some(dealt) => {
+                let whole =
+                    DeviceTree::<S>::workspace_bytes(&self.symbolic, &self.memory, value_bytes);
+                all - whole + dealt
+            }
+        }
     }
 
     /// Those of what is expected of pivots.
@@ -253,12 +272,40 @@ impl<S: Storage> Forest<S> {
         stream: &Stream,
         count: usize,
     ) -> Result<DeviceTree<S>, DeviceError> {
+        self.placed(|placement| DeviceTree::upload(stream, symbolic, memory, placement, count))
+    }
+
+    /// Copies its plan to several devices, with the subtrees of the mapping on each.
+    pub(crate) fn upload_dealt(
+        &self,
+        mapping: &Mapping,
+        devices: (&Stream, &[Stream]),
+        count: usize,
+    ) -> Result<DeviceTree<S>, DeviceError> {
+        let (symbolic, memory) = (&self.symbolic, &self.memory);
+        self.placed(|placement| {
+            DeviceTree::upload_dealt(devices, symbolic, mapping, memory, placement, count)
+        })
+    }
+
+    /// Which subtrees each of so many devices works on, if there are any to deal out.
+    pub(crate) fn mapping(&self, devices: usize) -> Option<Mapping> {
+        // Which signs are expected is known to one device.
+        if devices < 2 || self.expected.is_some() {
+            return None;
+        }
+        self.memory
+            .mapping(&self.symbolic, devices, self.value_bytes())
+    }
+
+    /// What `of` makes of where the matrix comes from.
+    fn placed<R>(&self, of: impl FnOnce(&Placement<'_>) -> R) -> R {
         let Transform {
             row_perm,
             col_perm,
             scaling,
         } = &self.transform;
-        let placement = Placement {
+        of(&Placement {
             row_perm,
             col_perm,
             scaling,
@@ -266,8 +313,7 @@ impl<S: Storage> Forest<S> {
             block_ptr: &self.block_ptr,
             coupling: &self.coupling,
             coupling_entries: &self.coupling_entries,
-        };
-        DeviceTree::upload(stream, symbolic, memory, &placement, count)
+        })
     }
 
     /// ‖B‖₁ for the values `a` of A that callers store.

@@ -7,7 +7,7 @@
 //! factorized again, with the same pivots, where the new ones fail. Only where new values of a symmetric matrix want other
 //! pivots are there two sets of factors, until one of them is given up.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use luge_device::{Buffer, DeviceError, Slice, Stream};
@@ -31,6 +31,7 @@ use crate::device_scratch::{KNOWN_BYTES_PER_ROW, Known, Patterns, Scratch, known
 use crate::engine::{self, Condition, Engine, FactorReport, Pivots, Transform};
 use crate::error::Error;
 use crate::inform::Inform;
+use crate::options::DealOut;
 use crate::probe::{is_above, worst_row};
 use crate::shared::Shared;
 use crate::task::Check;
@@ -45,6 +46,10 @@ const SMALL_BUFFERS: u64 = 256;
 pub(crate) struct TreeAnalysis<L: TreeFactors> {
     forest: Arc<Forest<L::Storage>>,
     on_device: Arc<DeviceTree<L::Storage>>,
+    /// The same for the first device alone, where the tree is dealt out to several: made for the first batch.
+    alone: OnceLock<Arc<DeviceTree<L::Storage>>>,
+    /// Devices of the group, if there is one, and how much faster they are predicted to be than one.
+    group: Option<(usize, Option<f64>)>,
     expected: Option<Arc<ExpectedPivots<L::Value>>>,
     /// All work of its engines is on it, in order.
     stream: Stream,
@@ -95,14 +100,16 @@ impl<L: TreeFactors> TreeAnalysis<L> {
         let stream = backend.stream().clone();
         let earlier_transfers = stream.device().transfers().seconds;
         let start = Instant::now();
-        let on_device = forest.upload(&forest.symbolic, &forest.memory, &stream, count);
-        let on_device = on_device.map_err(|e| Error::from_device(e, "symbolic"))?;
+        let (on_device, predicted_speedup) = Self::on_devices(&forest, backend, count)?;
         let expected = forest.expected.as_ref();
         let expected = expected.map(|pivots| ExpectedPivots::upload(&stream, &on_device, pivots));
         let expected = expected.transpose();
         let expected = expected.map_err(|e| Error::from_device(e, "symbolic"))?;
         Ok(Arc::new(Self {
+            group: (!backend.peers().is_empty())
+                .then(|| (on_device.num_devices(), predicted_speedup)),
             on_device: Arc::new(on_device),
+            alone: OnceLock::new(),
             expected: expected.map(Arc::new),
             forest,
             stream,
@@ -112,6 +119,59 @@ impl<L: TreeFactors> TreeAnalysis<L> {
             earlier_transfers,
             upload_seconds: start.elapsed().as_secs_f64(),
         }))
+    }
+
+    /// The plan on the devices of a group, if its subtrees are to be dealt out and there is room for that; else on the first;
+    /// and how much faster the group is predicted to be, where it can be.
+    fn on_devices(
+        forest: &Forest<L::Storage>,
+        backend: &GpuBackend,
+        count: usize,
+    ) -> Result<(DeviceTree<L::Storage>, Option<f64>), Error> {
+        let in_symbolic = |e| Error::from_device(e, "symbolic");
+        let stream = backend.stream();
+        let mapping = forest.mapping(1 + backend.peers().len());
+        let speedup = mapping
+            .as_ref()
+            .map(|mapping| mapping.seconds_alone() / mapping.seconds());
+        let wanted = mapping.filter(|mapping| match backend.deal_out() {
+            DealOut::Auto => mapping.pays(),
+            DealOut::Never => false,
+            DealOut::Always => true,
+        });
+        if let Some(mapping) = wanted {
+            let peers: Vec<Stream> = backend
+                .peers()
+                .iter()
+                .map(|peer| peer.stream().clone())
+                .collect();
+            let dealt = forest
+                .upload_dealt(&mapping, (stream, &peers), count)
+                .map_err(in_symbolic)?;
+            let mut has_room = forest.device_bytes_of(&dealt) <= backend.available_bytes()?;
+            for (device, bytes) in dealt.bytes_of_peers(forest.value_bytes()) {
+                has_room &= bytes <= backend.peers()[device - 1].available_bytes()?;
+            }
+            if has_room {
+                return Ok((dealt, speedup));
+            }
+        }
+        let on_first = forest.upload(&forest.symbolic, &forest.memory, stream, count);
+        Ok((on_first.map_err(in_symbolic)?, speedup))
+    }
+
+    /// The plan for one device.
+    fn alone(&self) -> Result<Arc<DeviceTree<L::Storage>>, Error> {
+        if self.on_device.num_devices() == 1 {
+            return Ok(Arc::clone(&self.on_device));
+        }
+        if let Some(alone) = self.alone.get() {
+            return Ok(Arc::clone(alone));
+        }
+        let forest = &self.forest;
+        let alone = forest.upload(&forest.symbolic, &forest.memory, &self.stream, 1);
+        let alone = Arc::new(alone.map_err(|e| Error::from_device(e, "symbolic"))?);
+        Ok(Arc::clone(self.alone.get_or_init(|| alone)))
     }
 
     /// Where its engines make factors.
@@ -127,8 +187,11 @@ impl<L: TreeFactors> TreeAnalysis<L> {
         }
     }
 
-    fn scratch(&self, stream: &Stream) -> Result<Arc<Scratch<L::Value>>, Error> {
-        let space = Workspace::new(stream, &self.on_device);
+    fn scratch(
+        stream: &Stream,
+        tree: &DeviceTree<L::Storage>,
+    ) -> Result<Arc<Scratch<L::Value>>, Error> {
+        let space = Workspace::new(stream, tree);
         Ok(Arc::new(Scratch::new(space.map_err(numeric_error)?)))
     }
 }
@@ -151,7 +214,11 @@ impl<L: TreeFactors> AnyDeviceAnalysis<f64> for TreeAnalysis<L> {
         inform.num_supernodes = Some(symbolic.tree().num_supernodes());
         inform.max_front = Some(symbolic.tree().max_front());
         inform.peak_host_bytes = inform.peak_host_bytes.max(forest.host_bytes());
-        inform.predicted_device_bytes = Some(forest.device_bytes());
+        inform.predicted_device_bytes = Some(forest.device_bytes_of(&self.on_device));
+        (inform.num_devices, inform.predicted_speedup) = match self.group {
+            Some((devices, speedup)) => (Some(devices), speedup),
+            None => (None, None),
+        };
         inform.seconds.symbolic = forest.seconds + self.upload_seconds;
         inform.precision = L::Value::NAME;
         inform.code_path = vec!["symbolic: forest of fronts, on the CPU"];
@@ -174,7 +241,7 @@ impl<L: TreeFactors> AnyDeviceAnalysis<f64> for TreeAnalysis<L> {
             .map_err(|e| Error::from_device(e, "numeric"))?;
         let scratch = match &self.scratch {
             Some(scratch) => Arc::clone(scratch),
-            None => self.scratch(&self.stream)?,
+            None => Self::scratch(&self.stream, &self.on_device)?,
         };
         let place = self.place(&scratch, &limits.cancel);
         let (factors, quality) = L::factorize(place, &values, &pivots)?;
@@ -195,14 +262,17 @@ impl<L: TreeFactors> AnyDeviceAnalysis<f64> for TreeAnalysis<L> {
         self: Arc<Self>,
         stream: &Stream,
     ) -> Result<Option<Arc<dyn AnyDeviceAnalysis<f64>>>, Error> {
+        let on_device = self.alone()?;
         Ok(Some(Arc::new(Self {
             forest: Arc::clone(&self.forest),
-            on_device: Arc::clone(&self.on_device),
+            alone: OnceLock::new(),
+            group: None,
             expected: self.expected.clone(),
             stream: stream.clone(),
             threads: self.threads.clone(),
             patterns: Arc::clone(&self.patterns),
-            scratch: Some(self.scratch(stream)?),
+            scratch: Some(Self::scratch(stream, &on_device)?),
+            on_device,
             ..*self
         })))
     }
@@ -220,7 +290,7 @@ impl<L: TreeFactors> AnyDeviceAnalysis<f64> for TreeAnalysis<L> {
         L::SEARCHES
     }
 
-    fn batch_bytes(&self) -> Option<BatchBytes> {
+    fn batch_bytes(&self) -> Result<Option<BatchBytes>, Error> {
         let Forest {
             symbolic,
             coupling,
@@ -230,15 +300,15 @@ impl<L: TreeFactors> AnyDeviceAnalysis<f64> for TreeAnalysis<L> {
         } = &*self.forest;
         let n = symbolic.n();
         let value_bytes = size_of::<L::Value>();
-        let workspace = Workspace::<L::Value>::bytes(&self.on_device);
+        let workspace = Workspace::<L::Value>::bytes(&*self.alone()?);
         let values = 2 * size_of::<f64>() * num_values + value_bytes * coupling.nnz();
-        Some(BatchBytes {
+        Ok(Some(BatchBytes {
             common: DevicePattern::predicted_bytes(n, *num_entries) + self.forest.expected_bytes(),
             stream: workspace + (KNOWN_BYTES_PER_ROW * n) as u64 + SMALL_BUFFERS,
             system: DeviceTree::<L::Storage>::factor_bytes(symbolic, value_bytes)
                 + values as u64
                 + self.forest.replaced_bytes(),
-        })
+        }))
     }
 
     fn search_pivots(
@@ -400,7 +470,7 @@ impl<L: TreeFactors> Engine<f64> for TreeEngine<L> {
             epsilon: epsilon::<L>(),
             symmetric: quality.symmetric,
             sizes: Some(self.analysis.forest.sizes(tree.symbolic())),
-            code_path: vec![L::code_path(tree.num_launches(), quality)],
+            code_path: vec![L::code_path(&tree, quality)],
             device: DeviceCosts {
                 peak_bytes: Some(device.peak_bytes()),
                 transfer_seconds: Some(

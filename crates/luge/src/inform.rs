@@ -251,6 +251,11 @@ pub struct Inform {
     pub seconds: Seconds,
     /// What [`BackendChoice::Auto`](crate::BackendChoice::Auto) chose by, where there was a choice.
     pub predicted_seconds: Option<PredictedSeconds>,
+    /// Devices that share in a factorization, on a [group](crate::BackendChoice::Gpus) of them.
+    pub num_devices: Option<usize>,
+    /// The time that a factorization is predicted to take on one device of a group over that on all of them, where its subtrees can be
+    /// [dealt out](crate::DealOut).
+    pub predicted_speedup: Option<f64>,
     /// `"cpu"`, `"cuda"` or `"simulator"`.
     pub backend: &'static str,
     /// The device in words.

@@ -358,8 +358,8 @@ pub use num_complex;
 #[cfg(feature = "gpu")]
 pub use options::DeviceColumns;
 pub use options::{
-    BackendChoice, CpuEngine, DeviceEngine, FactorPrecision, MatrixKind, Options, Pivoting,
-    Regularization, ResidualCheck, SingularAction,
+    BackendChoice, CpuEngine, DealOut, DeviceEngine, FactorPrecision, MatrixKind, Options,
+    Pivoting, Regularization, ResidualCheck, SingularAction,
 };
 pub use ordinals::Ordinals;
 pub use solver::Solver;

@@ -233,6 +233,18 @@ pub enum DeviceEngine {
     Tree,
 }
 
+/// Whether subtrees of one matrix are dealt out to the devices of a group; see [`BackendChoice::Gpus`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub enum DealOut {
+    /// Where that is predicted to take less than nine tenths of the time of one device.
+    #[default]
+    Auto,
+    /// Never: the first device factorizes.
+    Never,
+    /// Wherever there are two subtrees that are large enough to be dealt out.
+    Always,
+}
+
 /// What the phases of [`DeviceEngine::Columns`] do. None of it changes the structure of the factors.
 #[cfg(feature = "gpu")]
 #[derive(Debug, Clone, Default)]
@@ -327,6 +339,11 @@ pub struct Options {
     pub engine: CpuEngine,
     /// Which engine factorizes on a device.
     pub device_engine: DeviceEngine,
+    /// Whether [the tree](DeviceEngine::Tree) of one matrix is dealt out to the devices of a group. Factors are the same, bit for
+    /// bit, and all of them are in the memory of the first device, which also solves. A factorization that delays columns is
+    /// the first device's, and so are those with expected signs of pivots.
+    /// [`Inform::num_devices`](crate::Inform::num_devices) tells how many share in it.
+    pub deal_out: DealOut,
     /// What the columns do on a device.
     #[cfg(feature = "gpu")]
     pub device_columns: DeviceColumns,
@@ -392,6 +409,7 @@ impl Default for Options {
             max_delays: None,
             engine: CpuEngine::default(),
             device_engine: DeviceEngine::default(),
+            deal_out: DealOut::default(),
             #[cfg(feature = "gpu")]
             device_columns: DeviceColumns::default(),
             threads: None,
@@ -422,6 +440,7 @@ luge_sparse::setters!(Options {
     max_delays: Option<u32>,
     engine: CpuEngine,
     device_engine: DeviceEngine,
+    deal_out: DealOut,
     threads: Option<usize>,
     perturbation: Option<f64>,
     precision: FactorPrecision,

@@ -167,8 +167,8 @@ pub(crate) trait TreeFactors: Send + Sync + Sized + 'static {
     /// The tree of the factors, in which columns may have moved.
     fn tree(&self) -> &Arc<DeviceTree<Self::Storage>>;
 
-    /// What ran, with so many launches, and this outcome.
-    fn code_path(num_launches: usize, quality: &TreeQuality) -> &'static str;
+    /// What ran on this tree with this outcome.
+    fn code_path(tree: &DeviceTree<Self::Storage>, quality: &TreeQuality) -> &'static str;
 
     /// The plan for B with rows that a search of pivots on the host moves, and how many pivots it takes off the diagonal;
     /// `None` if no row has to move, or a factorization searches by itself.
@@ -325,8 +325,10 @@ impl<T: DeviceScalar> TreeFactors for DeviceFrontalLu<T> {
         self.tree()
     }
 
-    fn code_path(num_launches: usize, _quality: &TreeQuality) -> &'static str {
-        if num_launches == 1 {
+    fn code_path(tree: &DeviceTree, _quality: &TreeQuality) -> &'static str {
+        if tree.num_devices() > 1 {
+            "numeric: fronts up the forest, subtrees on several devices"
+        } else if tree.num_launches() == 1 {
             "numeric: fronts up the forest, one launch"
         } else {
             "numeric: fronts up the forest, launches for wide fronts among them"
@@ -551,8 +553,14 @@ impl<T: DeviceScalar> TreeFactors for DeviceFrontalLdlt<T> {
         self.tree()
     }
 
-    fn code_path(_num_launches: usize, quality: &TreeQuality) -> &'static str {
+    fn code_path(tree: &DeviceTree<Lower>, quality: &TreeQuality) -> &'static str {
         match quality.symmetric {
+            Some(symmetric) if tree.num_devices() > 1 && symmetric.is_definite => {
+                "numeric: fronts of Cholesky up the forest, subtrees on several devices"
+            }
+            _ if tree.num_devices() > 1 => {
+                "numeric: fronts of LDLT up the forest, subtrees on several devices"
+            }
             Some(symmetric) if symmetric.is_definite => {
                 "numeric: fronts of Cholesky up the forest, one launch"
             }

@@ -150,9 +150,20 @@ pub(crate) fn tree_on_device(
     symbolic: &Arc<Symbolic>,
     limits: Limits,
 ) -> DeviceTree {
+    placed(problem, symbolic, |placement| {
+        DeviceTree::upload_with(stream, symbolic, placement, limits, 1).unwrap()
+    })
+}
+
+/// What `of` makes of a tree of a matrix that is neither permuted nor scaled.
+pub(crate) fn placed<R>(
+    problem: &Problem,
+    symbolic: &Symbolic,
+    of: impl FnOnce(&Placement<'_>) -> R,
+) -> R {
     let n = symbolic.n();
     let entries: Vec<u32> = (0..problem.columns.nnz() as u32).collect();
-    let placement = Placement {
+    of(&Placement {
         row_perm: &RowPerm(Permutation::identity(n)),
         col_perm: &ColPerm(Permutation::identity(n)),
         scaling: &Scaling::identity(n, n),
@@ -160,8 +171,7 @@ pub(crate) fn tree_on_device(
         block_ptr: &[0, n],
         coupling: &Arc::new(CompressedPattern::new(n, vec![0; n + 1], Vec::new()).unwrap()),
         coupling_entries: &[],
-    };
-    DeviceTree::upload_with(stream, symbolic, &placement, limits, 1).unwrap()
+    })
 }
 
 /// The factors, with the values that they were made of.

@@ -55,7 +55,7 @@ pub struct Problem {
 
 impl Problem {
     /// Of entries anywhere; of those with the same unordered pair the last counts.
-    fn new(
+    pub fn new(
         n: usize,
         entries: impl IntoIterator<Item = (usize, usize, f64)>,
         options: &TreeOptions,
@@ -131,8 +131,15 @@ impl Problem {
         symbolic: &Arc<Symbolic<Lower>>,
         limits: Limits,
     ) -> DeviceTree<Lower> {
+        self.placed(|placement| {
+            DeviceTree::upload_with(stream, symbolic, placement, limits, 1).unwrap()
+        })
+    }
+
+    /// What `of` makes of this matrix, neither permuted nor scaled.
+    pub fn placed<R>(&self, of: impl FnOnce(&Placement<'_>) -> R) -> R {
         let n = self.n;
-        let placement = Placement {
+        of(&Placement {
             row_perm: &RowPerm(Permutation::identity(n)),
             col_perm: &ColPerm(Permutation::identity(n)),
             scaling: &Scaling::identity(n, n),
@@ -140,8 +147,7 @@ impl Problem {
             block_ptr: &[0, n],
             coupling: &Arc::new(CompressedPattern::new(n, vec![0; n + 1], Vec::new()).unwrap()),
             coupling_entries: &[],
-        };
-        DeviceTree::upload_with(stream, symbolic, &placement, limits, 1).unwrap()
+        })
     }
 
     fn factorize<T: DeviceScalar>(

@@ -11,6 +11,7 @@ mod dsl;
 mod facade;
 mod front_kernels;
 mod frontal;
+mod frontal_dealt;
 mod frontal_delays;
 mod frontal_gathered;
 mod frontal_ldlt;

@@ -364,6 +364,7 @@ mod tests {
                 num_children,
                 depth: 0,
                 rows: 0,
+                is_given: false,
             };
             SolveClass::of(&front, false)
         };

@@ -54,6 +54,10 @@ pub struct DeviceCosts {
     pub solve_tile: f64,
     /// What a refactorization and a solve of the smallest matrix take for a caller: launches, copies, waits.
     pub call: f64,
+    /// A copy between two devices, whatever its size.
+    pub crossing: f64,
+    /// A byte of such copies.
+    pub byte_across: f64,
     /// Solves for each factorization.
     pub solves: f64,
 }
@@ -61,7 +65,8 @@ pub struct DeviceCosts {
 impl Default for DeviceCosts {
     /// Measured on an H200 by `luge-bench device-costs` on 2026-11-24 (`benches/results/2026-11-24-h200/device-costs.json`);
     /// one solve for each factorization. What a tile adds to a solve beside its pivots could not be told from nothing. The
-    /// entries of wide tiles are estimates: the program does not measure them.
+    /// entries of wide tiles are estimates: the program does not measure them. Two H200 that NVLink connects copy 394 GB/s one
+    /// way.
     fn default() -> Self {
         Self {
             small_front: 0.70e-6,
@@ -80,6 +85,8 @@ impl Default for DeviceCosts {
             solve_pivot: 0.17e-6,
             solve_tile: 0.1e-6,
             call: 71.4e-6,
+            crossing: 15e-6,
+            byte_across: 2.6e-12,
             solves: 1.0,
         }
     }
@@ -240,16 +247,9 @@ impl DeviceCosts {
                 [first, second] if second > 0.0 => first.max(second + self.join),
                 [first, _] => first,
             };
-            match class {
-                FrontClass::Small => of_warps += own + self.small_front_shared - self.small_front,
-                FrontClass::Whole => of_blocks += own,
-                FrontClass::Tiled | FrontClass::Wide => {
-                    let TileCosts { tile, blocks, .. } = self.of_tiles(class);
-                    let tiling = class.tiling(front).stored_as::<S>();
-                    let updates = tiling.num_updates() as f64;
-                    of_blocks += tile * updates * (self.blocks / blocks);
-                }
-            }
+            let [of_warp, of_block] = self.worker_seconds::<S>(front, class);
+            of_warps += of_warp;
+            of_blocks += of_block;
             let end = begin + own;
             let solve = children.solve + self.solve_seconds(front.pivots);
             if front.parent == NONE {
@@ -264,6 +264,37 @@ impl DeviceCosts {
             shared: of_warps / self.warps + of_blocks / self.blocks,
             solve_path: solve_path * self.solves,
         }
+    }
+
+    /// Seconds of a warp and of a block that work on a front.
+    fn worker_seconds<S: Storage>(&self, front: Shape, class: FrontClass) -> [f64; 2] {
+        let own = self.front_seconds(front, class);
+        match class {
+            FrontClass::Small => [own + self.small_front_shared - self.small_front, 0.0],
+            FrontClass::Whole => [0.0, own],
+            FrontClass::Tiled | FrontClass::Wide => {
+                let TileCosts { tile, blocks, .. } = self.of_tiles(class);
+                let tiling = class.tiling(front).stored_as::<S>();
+                let updates = tiling.num_updates() as f64;
+                [0.0, tile * updates * (self.blocks / blocks)]
+            }
+        }
+    }
+
+    /// Seconds by which a front lengthens the work that all warps and blocks share.
+    pub(super) fn shared_seconds<S: Storage>(&self, front: Shape, class: FrontClass) -> f64 {
+        let [of_warps, of_blocks] = self.worker_seconds::<S>(front, class);
+        of_warps / self.warps + of_blocks / self.blocks
+    }
+
+    /// Seconds from the end of the last child to the beginning of a front, if it is large.
+    pub(super) fn join_seconds(&self) -> f64 {
+        self.join
+    }
+
+    /// Seconds of copies of so many bytes between two devices.
+    pub(super) fn seconds_across(&self, copies: u64, bytes: u64) -> f64 {
+        copies as f64 * self.crossing + bytes as f64 * self.byte_across
     }
 
     /// Seconds of a front on the path to the root.

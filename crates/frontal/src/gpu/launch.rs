@@ -1,5 +1,6 @@
 //! What factorizations of every kind launch: memory that they work in, arguments that they have in common, the report.
 
+use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use luge_device::{Buffer, DeviceError, KernelDesc, LaunchConfig, PinnedBuffer, Stream};
@@ -7,8 +8,10 @@ use luge_gpu_kernels::frontal::plan::{
     self as words, LargePlanBuffers, SmallPlanBuffers, WorkBuffers, report,
 };
 
+use super::dealt::{DealtOut, PartMemory};
+use super::memory::counted_bytes;
 use super::solve::Vectors;
-use super::tree::DeviceTree;
+use super::tree::{DevicePlan, DeviceTree};
 use super::{DeviceFrontalError, DeviceScalar};
 use crate::storage::Storage;
 
@@ -23,7 +26,17 @@ pub struct Workspace<T: DeviceScalar> {
 
 #[derive(Debug)]
 pub(super) struct Working<T: DeviceScalar> {
-    elements: Buffer<T>,
+    own: Counted<T>,
+    /// Of the parts of a tree that is dealt out to devices.
+    parts: Vec<PartMemory<T>>,
+    /// What solves work in beside the elements.
+    vectors: Vectors<T>,
+}
+
+/// What the launches of one plan work in: elements, counters, their report.
+#[derive(Debug)]
+pub(super) struct Counted<T: DeviceScalar> {
+    pub elements: Buffer<T>,
     /// Counters and flags of the factorizations.
     joined: Buffer<u32>,
     arrived: Buffer<u32>,
@@ -37,8 +50,6 @@ pub(super) struct Working<T: DeviceScalar> {
     report_on_host: PinnedBuffer<u64>,
     /// Number of factorizations so far, around the end of the integers.
     epoch: u32,
-    /// What solves work in beside the elements.
-    vectors: Vectors<T>,
 }
 
 impl<T: DeviceScalar> Workspace<T> {
@@ -51,34 +62,29 @@ impl<T: DeviceScalar> Workspace<T> {
         stream: &Stream,
         tree: &DeviceTree<S>,
     ) -> Result<Self, DeviceFrontalError> {
-        let plan = &tree.plan;
+        let n = tree.symbolic.n();
+        let parts = tree.parts.iter();
         Ok(Self {
             working: Mutex::new(Working {
-                elements: stream.alloc(plan.element_entries as usize)?,
-                joined: stream.alloc_zeroed(plan.fronts.len())?,
-                arrived: stream.alloc_zeroed(plan.num_large)?,
-                assembled: stream.alloc_zeroed(plan.num_large)?,
-                flags: stream.alloc_zeroed(plan.num_flags)?,
-                failed: stream.alloc_zeroed(tree.symbolic.n())?,
-                state: stream.alloc_zeroed(words::state::LEN)?,
-                extremes: stream.alloc_zeroed(report::NUM_EXTREMES)?,
-                report: stream.alloc(report::LEN)?,
-                report_on_host: stream.device().alloc_pinned(report::LEN)?,
-                epoch: 0,
+                own: Counted::new(stream, &tree.plan, n)?,
+                parts: parts
+                    .map(|part| PartMemory::new::<S>(stream, part, n))
+                    .collect::<Result<_, _>>()?,
                 vectors: Vectors::new(stream)?,
             }),
         })
     }
 
-    /// Bytes on the device that it takes, with what a solve for one right-hand side works in.
+    /// Bytes on the device that it takes, with what a solve for one right-hand side works in. Those on other devices are
+    /// not counted.
     pub fn bytes<S: Storage>(tree: &DeviceTree<S>) -> u64 {
-        let plan = &tree.plan;
-        let values = plan.element_entries * size_of::<T>() as u64;
-        let of_solves = Vectors::<T>::bytes(tree, plan.element_entries);
-        let of_fronts = plan.fronts.len() + 2 * plan.num_large + plan.num_flags;
-        let counters = of_fronts + tree.symbolic.n() + words::state::LEN;
-        let reports = report::NUM_EXTREMES + report::LEN;
-        values + of_solves + (4 * counters + 8 * reports) as u64
+        let of_solves = Vectors::<T>::bytes(tree, tree.plan.element_entries);
+        let value_bytes = size_of::<T>();
+        let whole = || counted_bytes(&tree.plan, tree.symbolic.n(), value_bytes);
+        of_solves
+            + tree
+                .dealt_workspace_bytes(value_bytes)
+                .unwrap_or_else(whole)
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Working<T>> {
@@ -89,12 +95,68 @@ impl<T: DeviceScalar> Workspace<T> {
 impl<T: DeviceScalar> Working<T> {
     /// What solves work in: vectors, and the elements, whose content nobody needs any more.
     pub(super) fn memory(&mut self) -> (&mut Vectors<T>, &mut Buffer<T>) {
-        (&mut self.vectors, &mut self.elements)
+        (&mut self.vectors, &mut self.own.elements)
+    }
+}
+
+impl<T: DeviceScalar> Counted<T> {
+    /// For a plan, whose fronts have pivots among `n`.
+    pub fn new(stream: &Stream, plan: &DevicePlan, n: usize) -> Result<Self, DeviceError> {
+        Ok(Self {
+            elements: stream.alloc(plan.element_entries as usize)?,
+            joined: stream.alloc_zeroed(plan.fronts.len())?,
+            arrived: stream.alloc_zeroed(plan.num_large)?,
+            assembled: stream.alloc_zeroed(plan.num_large)?,
+            flags: stream.alloc_zeroed(plan.num_flags)?,
+            failed: stream.alloc_zeroed(n)?,
+            state: stream.alloc_zeroed(words::state::LEN)?,
+            extremes: stream.alloc_zeroed(report::NUM_EXTREMES)?,
+            report: stream.alloc(report::LEN)?,
+            report_on_host: stream.device().alloc_pinned(report::LEN)?,
+            epoch: 0,
+        })
+    }
+
+    /// Waits for the report of the launches that were enqueued last.
+    fn report(&self) -> Result<Report, DeviceError> {
+        let mut words = [0; report::LEN];
+        words.copy_from_slice(self.report_on_host.as_slice()?);
+        Ok(Report { words })
+    }
+
+    /// Notes which of the pivots the search that was enqueued last has failed at.
+    pub fn note_failed(
+        &self,
+        stream: &Stream,
+        pivots: Range<usize>,
+        has_failed: &mut [bool],
+    ) -> Result<(), DeviceError> {
+        let epochs = stream.download(&self.failed.slice(pivots.clone()))?;
+        for (has_failed, epoch) in has_failed[pivots].iter_mut().zip(epochs) {
+            *has_failed = epoch == self.epoch;
+        }
+        Ok(())
     }
 }
 
 /// The kernels of one kind of factorization, with what they need beside the arguments that all have.
 pub(super) trait FrontKernels<T: DeviceScalar> {
+    /// The same with what they need on another device.
+    type On<'b>: FrontKernels<T>
+    where
+        Self: 'b;
+
+    /// Those that work in `there`, which has no own values of an LU.
+    fn on<'b>(&'b self, there: &'b mut OwnValues<T>) -> Self::On<'b>;
+
+    /// Enqueues copies of what a launch on these kernels has written for some pivots.
+    fn fetch(
+        &mut self,
+        stream: &Stream,
+        there: &OwnValues<T>,
+        pivots: Range<usize>,
+    ) -> Result<(), DeviceError>;
+
     /// The kernel for wide fronts or the one for all others.
     fn desc(&self, is_wide: bool) -> &'static KernelDesc;
 
@@ -112,6 +174,15 @@ pub(super) trait FrontKernels<T: DeviceScalar> {
     ) -> Result<(), DeviceError>;
 }
 
+/// What symmetric factorizations have for each pivot on a device, beside what all have; nothing of an LU.
+#[derive(Debug)]
+pub(super) struct OwnValues<T: DeviceScalar> {
+    /// D: two values for each pivot.
+    pub diagonal: Buffer<T>,
+    /// Where a search puts rows and columns.
+    pub found_places: Buffer<u32>,
+}
+
 /// The arguments that all have.
 pub(super) struct Arguments<'a, T: DeviceScalar> {
     pub work: WorkBuffers<'a, T>,
@@ -124,10 +195,22 @@ pub(super) struct Factorization<'a, T: DeviceScalar, S: Storage> {
     pub tree: &'a DeviceTree<S>,
     /// Values of A.
     pub values: &'a Buffer<f64>,
+    pub rule: Rule<T>,
+    pub results: Results<'a, T>,
+}
+
+/// Which pivots are taken.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rule<T> {
     pub threshold: T,
     pub smallest: T,
     /// A search leaves out columns of L with larger entries.
     pub max_l: T,
+}
+
+/// What factorizations of all kinds write.
+#[derive(Debug)]
+pub(super) struct Results<'a, T: DeviceScalar> {
     pub factors: &'a mut Buffer<T>,
     pub pivot_rows: &'a mut Buffer<u32>,
     pub row_places: &'a mut Buffer<u32>,
@@ -141,26 +224,90 @@ impl<T: DeviceScalar, S: Storage> Factorization<'_, T, S> {
     /// If A has too few values.
     #[track_caller]
     pub fn enqueue(
-        mut self,
+        self,
         stream: &Stream,
         workspace: &Workspace<T>,
         kernels: &mut impl FrontKernels<T>,
     ) -> Result<(), DeviceFrontalError> {
+        let Self {
+            tree,
+            values,
+            rule,
+            mut results,
+        } = self;
         assert!(
-            self.values.len() >= self.tree.max_source,
+            values.len() >= tree.max_source,
             "a value for each entry of the tree"
         );
-        if self.tree.is_empty() {
+        if tree.is_empty() {
             return Ok(());
         }
         let mut working = workspace.lock();
-        let working = &mut *working;
-        let epoch = working.epoch.wrapping_add(1);
-        for number in 0..self.tree.plan.launches.len() {
-            self.launch(stream, number, (&mut *working, epoch), kernels)?;
-        }
-        stream.copy_to_pinned(&working.report, &mut working.report_on_host, 0)?;
+        let Working { own, parts, .. } = &mut *working;
+        let dealt = DealtOut {
+            parts: &tree.parts,
+            memory: parts,
+            values,
+            num_values: tree.max_source,
+            rule,
+        };
+        dealt.enqueue(
+            stream,
+            own,
+            &mut results,
+            kernels,
+            |own, results, kernels| {
+                let launches = Launches {
+                    plan: &tree.plan,
+                    values,
+                    rule,
+                    counted: own,
+                    results: results.reborrow(),
+                };
+                launches.enqueue(stream, kernels)
+            },
+        )?;
         Ok(())
+    }
+}
+
+impl<T: DeviceScalar> Results<'_, T> {
+    pub fn reborrow(&mut self) -> Results<'_, T> {
+        Results {
+            factors: self.factors,
+            pivot_rows: self.pivot_rows,
+            row_places: self.row_places,
+        }
+    }
+}
+
+/// The launches of one plan that are to be enqueued.
+pub(super) struct Launches<'a, T: DeviceScalar> {
+    pub plan: &'a DevicePlan,
+    /// Values of A.
+    pub values: &'a Buffer<f64>,
+    pub rule: Rule<T>,
+    pub counted: &'a mut Counted<T>,
+    pub results: Results<'a, T>,
+}
+
+impl<T: DeviceScalar> Launches<'_, T> {
+    /// Enqueues them, and the copy of their report.
+    pub fn enqueue(
+        mut self,
+        stream: &Stream,
+        kernels: &mut impl FrontKernels<T>,
+    ) -> Result<(), DeviceError> {
+        let epoch = self.counted.epoch.wrapping_add(1);
+        for number in 0..self.plan.launches.len() {
+            self.launch(stream, number, epoch, kernels)?;
+        }
+        let Counted {
+            report,
+            report_on_host,
+            ..
+        } = self.counted;
+        stream.copy_to_pinned(report, report_on_host, 0)
     }
 
     /// Enqueues one of the launches; the first also works on the small fronts.
@@ -168,10 +315,10 @@ impl<T: DeviceScalar, S: Storage> Factorization<'_, T, S> {
         &mut self,
         stream: &Stream,
         number: usize,
-        (working, epoch): (&mut Working<T>, u32),
+        epoch: u32,
         kernels: &mut impl FrontKernels<T>,
-    ) -> Result<(), DeviceFrontalError> {
-        let plan = &self.tree.plan;
+    ) -> Result<(), DeviceError> {
+        let plan = self.plan;
         let of = plan.launches[number].clone();
         let values = if of.is_wide {
             words::WIDE_VALUES
@@ -189,49 +336,46 @@ impl<T: DeviceScalar, S: Storage> Factorization<'_, T, S> {
         let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
         let config = LaunchConfig::linear(blocks.clamp(1, resident.max(1)), words::THREADS)
             .with_shared(shared_bytes);
-        let arguments = self.arguments(number, (&mut *working, epoch));
+        let arguments = self.arguments(number, epoch);
         // SAFETY: the plan is that of a valid tree, and A has a value for each of its entries; the counters were zero at
         // first, and each launch leaves them as the next wants them. What tasks wait for is done in this launch or in one
         // before.
         unsafe { kernels.launch(stream, &config, of.is_wide, arguments)? };
         // Counted once a launch is made: flags and epoch go together.
-        working.epoch = epoch;
+        self.counted.epoch = epoch;
         Ok(())
     }
 
-    fn arguments<'a>(
-        &'a mut self,
-        number: usize,
-        (working, epoch): (&'a mut Working<T>, u32),
-    ) -> Arguments<'a, T> {
-        let plan = &self.tree.plan;
+    fn arguments(&mut self, number: usize, epoch: u32) -> Arguments<'_, T> {
+        let plan = self.plan;
         let tasks = &plan.launches[number].tasks;
+        let counted = &mut *self.counted;
         Arguments {
             work: WorkBuffers {
                 epoch,
                 goes_on: (number > 0).into(),
-                threshold: self.threshold,
-                smallest: self.smallest,
-                max_l: self.max_l,
-                relative: &self.tree.relative,
+                threshold: self.rule.threshold,
+                smallest: self.rule.smallest,
+                max_l: self.rule.max_l,
+                relative: &plan.relative,
                 source: &plan.source,
                 places: &plan.places,
                 values: self.values,
-                arrived: &mut working.arrived,
-                factors: self.factors,
-                elements: &mut working.elements,
-                pivot_rows: self.pivot_rows,
-                row_places: self.row_places,
-                failed: &mut working.failed,
-                state: &mut working.state,
-                extremes: &mut working.extremes,
-                report: &mut working.report,
+                arrived: &mut counted.arrived,
+                factors: self.results.factors,
+                elements: &mut counted.elements,
+                pivot_rows: self.results.pivot_rows,
+                row_places: self.results.row_places,
+                failed: &mut counted.failed,
+                state: &mut counted.state,
+                extremes: &mut counted.extremes,
+                report: &mut counted.report,
             },
             small: SmallPlanBuffers {
                 fronts: &plan.fronts,
                 children: &plan.children,
                 starts: &plan.starts,
-                joined: &mut working.joined,
+                joined: &mut counted.joined,
             },
             large: LargePlanBuffers {
                 first_task: tasks.start,
@@ -241,8 +385,8 @@ impl<T: DeviceScalar, S: Storage> Factorization<'_, T, S> {
                 sums: &plan.sums,
                 addends: &plan.addends,
                 waits: &plan.waits,
-                assembled: &mut working.assembled,
-                flags: &mut working.flags,
+                assembled: &mut counted.assembled,
+                flags: &mut counted.flags,
             },
         }
     }
@@ -258,20 +402,49 @@ impl<T: DeviceScalar> Workspace<T> {
     /// Waits for the factorization that was enqueued last.
     pub(super) fn report(&self) -> Result<Report, DeviceError> {
         let working = self.lock();
-        let mut words = [0; report::LEN];
-        words.copy_from_slice(working.report_on_host.as_slice()?);
-        Ok(Report { words })
+        let mut report = working.own.report()?;
+        for part in &working.parts {
+            report.add(part.counted.report()?);
+        }
+        Ok(report)
     }
 
     /// Whether the search that was enqueued last has failed at each of the pivots, by their places in the order of elimination.
-    pub(super) fn has_failed(&self, stream: &Stream) -> Result<Vec<bool>, DeviceError> {
+    pub(super) fn has_failed<S: Storage>(
+        &self,
+        stream: &Stream,
+        tree: &DeviceTree<S>,
+    ) -> Result<Vec<bool>, DeviceError> {
         let working = self.lock();
-        let epochs = stream.download(&working.failed)?;
-        Ok(epochs.iter().map(|&epoch| epoch == working.epoch).collect())
+        let n = tree.symbolic.n();
+        let mut has_failed = vec![false; n];
+        working.own.note_failed(stream, 0..n, &mut has_failed)?;
+        for (part, memory) in tree.parts.iter().zip(&working.parts) {
+            let stream = part.peer.as_ref().unwrap_or(stream);
+            for subtree in &part.subtrees {
+                let pivots = subtree.pivots.clone();
+                memory
+                    .counted
+                    .note_failed(stream, pivots, &mut has_failed)?;
+            }
+        }
+        Ok(has_failed)
     }
 }
 
 impl Report {
+    /// Adds what was found in another part of the matrix.
+    fn add(&mut self, other: Self) {
+        let (extremes, counts) = self.words.split_at_mut(report::NUM_EXTREMES);
+        let (other_extremes, other_counts) = other.words.split_at(report::NUM_EXTREMES);
+        for (extreme, other) in extremes.iter_mut().zip(other_extremes) {
+            *extreme = (*extreme).max(*other);
+        }
+        for (count, other) in counts.iter_mut().zip(other_counts) {
+            *count += other;
+        }
+    }
+
     /// An extreme that is a magnitude.
     pub fn extreme(&self, which: usize) -> f64 {
         f64::from_bits(self.words[which])

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use luge_gpu_kernels::frontal::plan::{Child, SmallFront, Task};
+use luge_gpu_kernels::frontal::plan::{Child, SmallFront, Task, report, state};
 use luge_gpu_kernels::frontal::solve::layout::FrontRecord;
 
 use super::DeviceTree;
 use super::classes::{FrontClass, Limits, Shape};
 use super::cost::DeviceCosts;
+use super::mapping::Mapping;
 use super::plan::elements::Elements;
+use super::tree::DevicePlan;
 use crate::storage::Storage;
 use crate::symbolic::Symbolic;
 use crate::tree::{AssemblyTree, Front};
@@ -28,23 +30,63 @@ impl MemoryPlan {
         Self::with(symbolic, Limits::default(), DeviceCosts::default())
     }
 
+    /// As [`new`](Self::new), with other limits between the classes of fronts.
+    ///
+    /// # Panics
+    ///
+    /// If a limit is larger than that by default.
+    #[track_caller]
+    pub fn with_limits<S: Storage>(symbolic: &Symbolic<S>, limits: Limits) -> Self {
+        limits.check();
+        Self::with(symbolic, limits, DeviceCosts::default())
+    }
+
     pub(super) fn with<S: Storage>(
         symbolic: &Symbolic<S>,
         limits: Limits,
         costs: DeviceCosts,
     ) -> Self {
+        Self::of_tree::<S>(&symbolic.tree, limits, costs)
+    }
+
+    /// Of a tree or a part of one.
+    pub(super) fn of_tree<S: Storage>(
+        tree: &AssemblyTree,
+        limits: Limits,
+        costs: DeviceCosts,
+    ) -> Self {
         let limits = limits.stored_as::<S>();
-        let classes = FrontClass::of_tree(&symbolic.tree, &limits);
+        let classes = FrontClass::of_tree(tree, &limits);
+        let elements = Elements::new::<S>(tree, &classes, &limits, &costs);
         Self {
             limits,
             costs,
-            elements: Arc::new(Elements::new::<S>(
-                &symbolic.tree,
-                &classes,
-                &limits,
-                &costs,
-            )),
+            elements: Arc::new(elements),
         }
+    }
+
+    /// Which subtrees of the tree that this was made for each of so many `devices` works on, for factors with values of
+    /// `value_bytes` bytes; none if there is nothing to deal out. n·log n for n fronts.
+    pub fn mapping<S: Storage>(
+        &self,
+        symbolic: &Symbolic<S>,
+        devices: usize,
+        value_bytes: usize,
+    ) -> Option<Mapping> {
+        let Self { limits, costs, .. } = self;
+        Mapping::best::<S>(&symbolic.tree, limits, costs, devices, value_bytes)
+    }
+
+    /// As [`mapping`](Self::mapping), with the subtrees whose roots are given for each device. None if a root is not cut into
+    /// tiles for its own size, or is in the subtree of another one.
+    pub fn mapping_of<S: Storage>(
+        &self,
+        symbolic: &Symbolic<S>,
+        roots: Vec<Vec<u32>>,
+        value_bytes: usize,
+    ) -> Option<Mapping> {
+        let Self { limits, costs, .. } = self;
+        Mapping::of_roots::<S>(&symbolic.tree, limits, costs, roots, value_bytes)
     }
 
     /// Bytes of this on the host.
@@ -111,6 +153,43 @@ impl<S: Storage> DeviceTree<S> {
         let words = counters.sum::<u64>() + symbolic.n() as u64;
         memory.elements.entries * value_bytes as u64 + 4 * words
     }
+}
+
+impl<S: Storage> DeviceTree<S> {
+    /// Of a tree that is dealt out, what [`workspace_bytes`](Self::workspace_bytes) are of one that is not.
+    pub fn dealt_workspace_bytes(&self, value_bytes: usize) -> Option<u64> {
+        let n = self.symbolic.n();
+        let own = self.parts.iter().filter(|part| part.peer.is_none());
+        let of_parts = own.map(|part| counted_bytes(&part.plan, n, value_bytes));
+        let above = counted_bytes(&self.plan, n, value_bytes);
+        (!self.parts.is_empty()).then(|| above + of_parts.sum::<u64>())
+    }
+
+    /// Of a tree that is dealt out, the numbers of other devices in their group, and the bytes that the factors of a matrix
+    /// take there, with what they are made in.
+    pub fn bytes_of_peers(&self, value_bytes: usize) -> impl Iterator<Item = (usize, u64)> {
+        let n = self.symbolic.n();
+        let of_pivots = if S::SYMMETRIC {
+            (2 * value_bytes + 3 * size_of::<u32>()) * n
+        } else {
+            2 * size_of::<u32>() * n
+        };
+        let values = size_of::<f64>() * self.max_source;
+        let peers = self.parts.iter().filter(|part| part.peer.is_some());
+        peers.map(move |part| {
+            let of_factors = (part.slots * value_bytes + of_pivots + values) as u64;
+            let counted = counted_bytes(&part.plan, n, value_bytes);
+            (part.device, of_factors + counted)
+        })
+    }
+}
+
+/// Bytes of elements and counters of the launches of a plan.
+pub(super) fn counted_bytes(plan: &DevicePlan, n: usize, value_bytes: usize) -> u64 {
+    let of_fronts = plan.fronts.len() + 2 * plan.num_large + plan.num_flags;
+    let counters = of_fronts + n + state::LEN;
+    let reports = report::NUM_EXTREMES + report::LEN;
+    plan.element_entries * value_bytes as u64 + (4 * counters + 8 * reports) as u64
 }
 
 /// Bytes of the records of fronts and tasks. Those of pieces of elements are few beside the elements.

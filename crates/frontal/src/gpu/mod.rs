@@ -15,10 +15,12 @@
 
 mod classes;
 mod cost;
+mod dealt;
 mod delays;
 mod factorize;
 mod launch;
 mod ldlt;
+mod mapping;
 mod memory;
 mod parts;
 mod placement;
@@ -40,6 +42,7 @@ pub use delays::{MovedTree, UploadTree};
 pub use factorize::DeviceFrontalLu;
 pub use launch::Workspace;
 pub use ldlt::{DeviceFrontalLdlt, DeviceSymmetricQuality, ExpectedPivots};
+pub use mapping::Mapping;
 pub use memory::MemoryPlan;
 pub use parts::Parts;
 pub use placement::Placement;

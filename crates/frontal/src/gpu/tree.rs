@@ -7,6 +7,8 @@ use luge_gpu_kernels::frontal::plan::{Child, Piece, SmallFront, Sum, Task, Wait}
 
 use super::classes::Limits;
 use super::cost::DeviceCosts;
+use super::dealt::{DealtPlan, Part};
+use super::mapping::Mapping;
 use super::memory::MemoryPlan;
 use super::placement::Placement;
 use super::plan::{LaunchOf, Plan, Source};
@@ -29,8 +31,8 @@ pub struct DeviceTree<S: Storage = Full> {
     pub(super) solve: SolvePlan,
     /// Rows below the pivots of all fronts.
     pub(super) row_idx: Buffer<u32>,
-    /// Position of each of them in the parent's front.
-    pub(super) relative: Buffer<u32>,
+    /// The subtrees of each device, if the tree is dealt out; `plan` is then what is above them.
+    pub(super) parts: Vec<Part>,
 }
 
 /// A [`Plan`] on the device.
@@ -47,13 +49,19 @@ pub(super) struct DevicePlan {
     pub waits: RecordBuffer<Wait>,
     pub source: Buffer<u32>,
     pub places: Buffer<u32>,
+    /// Position of each row below the pivots of a front in the parent's front.
+    pub relative: Buffer<u32>,
     pub num_large: usize,
     pub num_flags: usize,
     pub element_entries: u64,
 }
 
 impl DevicePlan {
-    fn upload<'a>(uploads: &mut Uploads<'a>, plan: &'a Plan) -> Result<Self, DeviceError> {
+    pub fn upload<'a>(
+        uploads: &mut Uploads<'a>,
+        plan: &'a Plan,
+        relative: &'a [u32],
+    ) -> Result<Self, DeviceError> {
         Ok(Self {
             fronts: uploads.add_records(&plan.fronts)?,
             children: uploads.add_records(&plan.children)?,
@@ -66,6 +74,7 @@ impl DevicePlan {
             waits: uploads.add_records(&plan.waits)?,
             source: uploads.add(&plan.source)?,
             places: uploads.add(&plan.places)?,
+            relative: uploads.add(relative)?,
             num_large: plan.num_large as usize,
             num_flags: plan.num_flags as usize,
             element_entries: plan.element_entries,
@@ -94,10 +103,39 @@ impl<S: Storage> DeviceTree<S> {
     ) -> Result<Self, DeviceError> {
         let limits = Limits::default().on(&stream.device()).stored_as::<S>();
         if limits == memory.limits {
-            Self::upload_planned(stream, symbolic, memory, placement, threads)
+            Self::upload_planned((stream, None), symbolic, memory, placement, threads)
         } else {
             Self::upload_with(stream, symbolic, placement, limits, threads)
         }
+    }
+
+    /// As [`upload`](Self::upload), for factorizations by several devices: that of `stream`, and those of `peers`, which are
+    /// streams of other devices of the same kind. Factors are the same, bit for bit, and all of them are in the memory of the
+    /// first device, so solves are as they are without the others.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError`].
+    ///
+    /// # Panics
+    ///
+    /// As [`upload`](Self::upload), and if the mapping is not one of this tree to so many devices.
+    #[track_caller]
+    pub fn upload_dealt(
+        (stream, peers): (&Stream, &[Stream]),
+        symbolic: &Arc<Symbolic<S>>,
+        mapping: &Mapping,
+        memory: &MemoryPlan,
+        placement: &Placement<'_>,
+        threads: usize,
+    ) -> Result<Self, DeviceError> {
+        assert_eq!(
+            mapping.roots.len(),
+            peers.len() + 1,
+            "a device for each part"
+        );
+        let dealt = Some((peers, mapping));
+        Self::upload_planned((stream, dealt), symbolic, memory, placement, threads)
     }
 
     /// As [`upload`](Self::upload), with other limits between the classes of fronts.
@@ -119,12 +157,12 @@ impl<S: Storage> DeviceTree<S> {
     ) -> Result<Self, DeviceError> {
         let limits = limits.on(&stream.device());
         let memory = MemoryPlan::with(symbolic, limits, DeviceCosts::default());
-        Self::upload_planned(stream, symbolic, &memory, placement, threads)
+        Self::upload_planned((stream, None), symbolic, &memory, placement, threads)
     }
 
     #[track_caller]
     fn upload_planned(
-        stream: &Stream,
+        (stream, dealt): (&Stream, Option<(&[Stream], &Mapping)>),
         symbolic: &Arc<Symbolic<S>>,
         memory: &MemoryPlan,
         placement: &Placement<'_>,
@@ -142,12 +180,18 @@ impl<S: Storage> DeviceTree<S> {
         let (factorization, solve) = both(
             threads,
             || {
-                let plan = Plan::new(symbolic, source, memory, threads);
+                if let Some((peers, mapping)) = dealt {
+                    let devices = (stream, peers);
+                    return DealtPlan::upload(devices, symbolic, mapping, source, memory, threads);
+                }
+                let plan = Plan::new::<S>(symbolic.tree_and_layout(), source, memory, threads);
                 let mut uploads = Uploads::new(stream);
-                let on_device = DevicePlan::upload(&mut uploads, &plan)?;
-                let relative = uploads.add(&tree.relative)?;
+                let on_device = DevicePlan::upload(&mut uploads, &plan, &tree.relative)?;
                 uploads.finish_on(threads)?;
-                Ok::<_, DeviceError>((on_device, relative))
+                Ok::<_, DeviceError>(DealtPlan {
+                    above: on_device,
+                    parts: Vec::new(),
+                })
             },
             || {
                 let records = SolveRecords::new(symbolic, placement, &memory.costs, threads);
@@ -158,13 +202,13 @@ impl<S: Storage> DeviceTree<S> {
                 Ok::<_, DeviceError>((on_device, row_idx))
             },
         );
-        let (plan, relative) = factorization?;
+        let DealtPlan { above, parts } = factorization?;
         let (solve, row_idx) = solve?;
         Ok(Self {
-            plan,
+            plan: above,
+            parts,
             solve,
             row_idx,
-            relative,
             max_source: num_sources(placement.entries).max(num_sources(placement.coupling_entries)),
             columns: cols.places,
             limits: memory.limits,
@@ -177,9 +221,16 @@ impl<S: Storage> DeviceTree<S> {
         self.symbolic.tree.num_supernodes() == 0
     }
 
-    /// Launches of a factorization: one, unless fronts are wide.
+    /// Launches of a factorization: one, unless fronts are wide or several devices work on it.
     pub fn num_launches(&self) -> usize {
-        self.plan.launches.len()
+        let of_parts = self.parts.iter().map(|part| part.plan.launches.len());
+        self.plan.launches.len() + of_parts.sum::<usize>()
+    }
+
+    /// Devices that work on a factorization.
+    pub fn num_devices(&self) -> usize {
+        let peers = self.parts.iter().filter(|part| part.peer.is_some());
+        1 + peers.count()
     }
 
     /// The symbolic factorization on the host.
@@ -296,7 +347,7 @@ mod tests {
                 cols: &cols,
             };
             let memory = MemoryPlan::with(&tree, limits, costs);
-            let plan = Plan::new(&tree, source, &memory, threads);
+            let plan = Plan::new::<S>(tree.tree_and_layout(), source, &memory, threads);
             let solve = SolveRecords::new(&tree, &placement, &costs, threads);
             (plan, solve, rows, cols)
         };

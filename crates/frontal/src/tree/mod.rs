@@ -9,6 +9,8 @@ mod gathering;
 mod moved;
 mod pairs;
 mod parts;
+#[cfg(feature = "gpu")]
+mod portion;
 mod structure;
 mod supernodes;
 
@@ -22,6 +24,8 @@ pub(crate) use gathering::gathered;
 pub(crate) use moved::{Move, moved};
 pub use pairs::Pairs;
 pub(crate) use pairs::keep_in_tiles;
+#[cfg(feature = "gpu")]
+pub(crate) use portion::{Portion, Slots};
 pub(crate) use supernodes::{Supernodes, supernodes};
 
 use std::cmp::Reverse;
@@ -82,6 +86,9 @@ pub struct Front {
     pub depth: u32,
     /// Where its rows start among all rows.
     pub(crate) rows: u64,
+    /// Whether somebody else eliminates its pivots, and its element is there before work on the tree begins. Such a
+    /// front is a leaf.
+    pub(crate) is_given: bool,
 }
 
 impl Front {
@@ -377,6 +384,7 @@ impl Skeleton {
                 num_children: ordered.num_children,
                 depth: ordered.depth,
                 rows: num_rows,
+                is_given: false,
             });
             num_rows += u64::from(supernodes.below[old]);
             start = end;

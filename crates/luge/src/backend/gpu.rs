@@ -19,7 +19,7 @@ use luge_symbolic::gpu::{self as symbolic, DeviceFilled};
 
 use super::{AnyColumnPlan, Description, DeviceCosts, Limits, NumericFactors, PlanReport};
 use crate::error::{Error, PhaseError};
-use crate::options::{DeviceColumns, DeviceEngine, FactorPrecision, MatrixKind, Options};
+use crate::options::{DealOut, DeviceColumns, DeviceEngine, FactorPrecision, MatrixKind, Options};
 
 /// See [`GpuBackend::is_up`].
 static IS_UP: AtomicBool = AtomicBool::new(false);
@@ -29,6 +29,7 @@ static IS_UP: AtomicBool = AtomicBool::new(false);
 pub(crate) struct GpuBackend {
     stream: Stream,
     columns: Arc<DeviceColumns>,
+    deal_out: DealOut,
     /// The other devices of its group, which have none themselves.
     peers: Arc<[GpuBackend]>,
 }
@@ -110,6 +111,7 @@ impl GpuBackend {
         Ok(Self {
             stream: device.create_stream()?,
             columns: Arc::new(options.device_columns.clone()),
+            deal_out: options.deal_out,
             peers: Arc::new([]),
         })
     }
@@ -123,6 +125,11 @@ impl GpuBackend {
         &self.peers
     }
 
+    /// Whether subtrees of one matrix are dealt out to the group.
+    pub(crate) fn deal_out(&self) -> DealOut {
+        self.deal_out
+    }
+
     /// All devices of the group, this one first.
     fn devices(&self) -> impl Iterator<Item = &Self> {
         std::iter::once(self).chain(self.peers.iter())
@@ -133,6 +140,7 @@ impl GpuBackend {
         Self {
             stream: stream.clone(),
             columns: Arc::clone(&self.columns),
+            deal_out: self.deal_out,
             peers: Arc::new([]),
         }
     }

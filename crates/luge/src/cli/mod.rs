@@ -39,8 +39,8 @@ use files::{Destination, Files};
 use luge::Scalar;
 use luge::ordering::{Matching, Method, OrderingOptions};
 use luge::{
-    Analysis, BackendChoice, ColPerm, CpuEngine, DeviceEngine, Error, FactorPrecision, MatrixKind,
-    Options, Ordinals, Pivoting, RowPerm, SavedError, SingularAction, Solver,
+    Analysis, BackendChoice, ColPerm, CpuEngine, DealOut, DeviceEngine, Error, FactorPrecision,
+    MatrixKind, Options, Ordinals, Pivoting, RowPerm, SavedError, SingularAction, Solver,
 };
 use sprs::CsMat;
 
@@ -108,6 +108,9 @@ struct SolverArguments {
     /// What factorizes on a GPU: the columns of the whole matrix by levels, or a tree of dense fronts.
     #[arg(long, value_enum, default_value = "auto")]
     device_engine: DeviceEngineName,
+    /// Whether several GPUs factorize one matrix: where that is predicted to be faster, never, or wherever it can be done.
+    #[arg(long, value_enum, default_value = "auto")]
+    deal_out: DealOutName,
     /// Most threads on the CPU; without it, all.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=MAX_THREADS))]
     threads: Option<u16>,
@@ -194,6 +197,13 @@ enum DeviceEngineName {
     Auto,
     Columns,
     Tree,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum DealOutName {
+    Auto,
+    Never,
+    Always,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -364,6 +374,11 @@ impl SolverArguments {
                 DeviceEngineName::Auto => DeviceEngine::Auto,
                 DeviceEngineName::Columns => DeviceEngine::Columns,
                 DeviceEngineName::Tree => DeviceEngine::Tree,
+            })
+            .deal_out(match self.deal_out {
+                DealOutName::Auto => DealOut::Auto,
+                DealOutName::Never => DealOut::Never,
+                DealOutName::Always => DealOut::Always,
             })
             .threads(self.threads.map(usize::from))
             .keep_order(self.save_analysis.is_some())

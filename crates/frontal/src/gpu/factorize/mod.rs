@@ -2,6 +2,7 @@
 
 mod search;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use luge_device::{Buffer, DeviceError, KernelDesc, LaunchConfig, Stream};
@@ -10,7 +11,7 @@ use luge_gpu_kernels::frontal::plan::report as words;
 use luge_sparse::PivotPolicy;
 use luge_sparse::num_traits::Float;
 
-use super::launch::{Arguments, Factorization, FrontKernels, Workspace};
+use super::launch::{Arguments, Factorization, FrontKernels, OwnValues, Results, Rule, Workspace};
 use super::solve::SolveState;
 use super::tree::DeviceTree;
 use super::{DeviceFrontalError, DeviceQuality, DeviceScalar};
@@ -21,6 +22,16 @@ struct LuKernels {
 }
 
 impl<T: DeviceScalar> FrontKernels<T> for LuKernels {
+    type On<'b> = Self;
+
+    fn on<'b>(&'b self, _: &'b mut OwnValues<T>) -> Self {
+        Self { ..*self }
+    }
+
+    fn fetch(&mut self, _: &Stream, _: &OwnValues<T>, _: Range<usize>) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
     fn desc(&self, is_wide: bool) -> &'static KernelDesc {
         match (is_wide, self.search) {
             (false, false) => kernels::lu_fronts::desc::<T>(),
@@ -273,12 +284,16 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         let factorization = Factorization {
             tree: &*self.tree,
             values: a,
-            threshold: pivots.threshold,
-            smallest: pivots.small,
-            max_l,
-            factors: &mut self.factors,
-            pivot_rows: &mut self.pivot_rows,
-            row_places: &mut self.row_places,
+            rule: Rule {
+                threshold: pivots.threshold,
+                smallest: pivots.small,
+                max_l,
+            },
+            results: Results {
+                factors: &mut self.factors,
+                pivot_rows: &mut self.pivot_rows,
+                row_places: &mut self.row_places,
+            },
         };
         factorization.enqueue(stream, &self.workspace, &mut LuKernels { search })
     }

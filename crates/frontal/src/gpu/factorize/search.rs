@@ -82,7 +82,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         delays: &mut Delays,
         upload: &UploadTree<'_, Full>,
     ) -> Result<Self, DeviceFrontalError> {
-        let has_failed = self.workspace.has_failed(stream)?;
+        let has_failed = self.workspace.has_failed(stream, &self.tree)?;
         let row_places = stream.download(&self.row_places)?;
         let (before, scale) = (Arc::clone(&self.tree), self.scale);
         drop(self);

@@ -4,6 +4,7 @@ mod habit;
 mod search;
 mod signs;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use luge_device::{Buffer, DeviceError, KernelDesc, LaunchConfig, Stream};
@@ -15,7 +16,9 @@ use self::habit::Habit;
 pub use self::signs::ExpectedPivots;
 use self::signs::Signs;
 use super::delays::{UploadTree, in_order};
-use super::launch::{Arguments, Factorization, FrontKernels, Report, Workspace};
+use super::launch::{
+    Arguments, Factorization, FrontKernels, OwnValues, Report, Results, Rule, Workspace,
+};
 use super::tree::DeviceTree;
 use super::{DeviceFrontalError, DeviceScalar};
 use crate::storage::Lower;
@@ -179,6 +182,41 @@ struct LdltKernels<'a, T: DeviceScalar> {
 }
 
 impl<T: DeviceScalar> FrontKernels<T> for LdltKernels<'_, T> {
+    type On<'b>
+        = LdltKernels<'b, T>
+    where
+        Self: 'b;
+
+    fn on<'b>(&'b self, there: &'b mut OwnValues<T>) -> LdltKernels<'b, T> {
+        assert!(
+            self.signs.is_none(),
+            "what is expected of pivots is on one device"
+        );
+        LdltKernels {
+            mode: self.mode,
+            known_l: self.known_l,
+            diagonal: &mut there.diagonal,
+            found_places: &mut there.found_places,
+            signs: None,
+        }
+    }
+
+    fn fetch(
+        &mut self,
+        stream: &Stream,
+        there: &OwnValues<T>,
+        pivots: Range<usize>,
+    ) -> Result<(), DeviceError> {
+        let entries = 2 * pivots.start..2 * pivots.end;
+        let from = there.diagonal.slice(entries.clone());
+        stream.copy_across(&mut self.diagonal.slice_mut(entries), &from)?;
+        if self.mode == Mode::Search {
+            let from = there.found_places.slice(pivots.clone());
+            stream.copy_across(&mut self.found_places.slice_mut(pivots), &from)?;
+        }
+        Ok(())
+    }
+
     fn desc(&self, _: bool) -> &'static KernelDesc {
         match self.mode {
             Mode::Search => kernels::ldlt_fronts_search::desc::<T>(),
@@ -712,12 +750,16 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
         let factorization = Factorization {
             tree: &*self.tree,
             values: a,
-            threshold: rule.threshold,
-            smallest: rule.small,
-            max_l: RealScalar::from_f64(max_l),
-            factors,
-            pivot_rows: kinds,
-            row_places,
+            rule: Rule {
+                threshold: rule.threshold,
+                smallest: rule.small,
+                max_l: RealScalar::from_f64(max_l),
+            },
+            results: Results {
+                factors,
+                pivot_rows: kinds,
+                row_places,
+            },
         };
         let mut kernels = LdltKernels {
             mode,

@@ -95,7 +95,7 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
         delays: &mut Delays,
         upload: &UploadTree<'_, Lower>,
     ) -> Result<(), DeviceFrontalError> {
-        let by_place = self.workspace.has_failed(stream)?;
+        let by_place = self.workspace.has_failed(stream, &self.tree)?;
         let symbolic = &self.tree.symbolic;
         let mut failed = Vec::new();
         for front in symbolic.tree().fronts() {

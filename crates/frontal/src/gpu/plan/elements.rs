@@ -19,6 +19,9 @@
 //! other end where there is no room between. In a postorder both ends are stacks without gaps: when an element is pushed,
 //! all deeper ones of its parity are gone.
 //!
+//! Of a part of a tree, elements of open roots stay where they are, and those that are given are there from the start: a
+//! part with such has a place for each of its elements.
+//!
 //! # Waits
 //!
 //! Who writes over an element waits until all tasks that read it have it in their tiles. These come earlier in the order,
@@ -94,7 +97,9 @@ impl Elements {
         let mut elements = Self::default();
         let pooled = elements.place_fixed(tree, classes, limits);
         let pool = Pool::new::<S>(tree, classes, costs, pooled);
-        let (unit, placed) = if pool.factor_entries <= limits.apart {
+        // An element that is given is there from the start.
+        let has_given = tree.fronts().iter().any(|front| front.is_given);
+        let (unit, placed) = if has_given || pool.factor_entries <= limits.apart {
             (vec![0; classes.len()], pool.apart())
         } else {
             pool.best()
@@ -160,6 +165,8 @@ struct Pool<'a> {
     children: Vec<u32>,
     /// The roots, likewise.
     roots: Vec<u32>,
+    /// Most entries at once in that postorder; those of open roots stay.
+    least: u64,
     /// How many tasks there are on each large front.
     num_tasks: Vec<u64>,
     /// Whether each front is wide.
@@ -212,6 +219,7 @@ impl<'a> Pool<'a> {
             in_postorder: vec![0; fronts.len()],
             children: tree.children.clone(),
             roots: Vec::new(),
+            least: 0,
             num_tasks: vec![0; fronts.len()],
             is_wide: classes
                 .iter()
@@ -259,7 +267,7 @@ impl<'a> Pool<'a> {
         let mut roots: Vec<u32> = numbers
             .filter(|&s| fronts[s as usize].parent == NONE)
             .collect();
-        self.order_siblings(&mut roots);
+        (self.least, _) = self.order_siblings(&mut roots);
         self.roots = roots;
     }
 
@@ -290,10 +298,9 @@ impl<'a> Pool<'a> {
     fn best(&self) -> (Vec<u32>, Placed) {
         let allowed = self.factor_entries / FACTORS_A_POOL;
         // No postorder takes less.
-        let roots = self.roots.iter();
-        let least = roots.map(|&s| self.in_postorder[s as usize]).max();
+        let least = self.least;
         let mut best: Option<(Vec<u32>, Placed)> = None;
-        let mut budgets = ATTEMPTS.map(|eighths| (allowed / 8 * eighths).max(least.unwrap_or(0)));
+        let mut budgets = ATTEMPTS.map(|eighths| (allowed / 8 * eighths).max(least));
         budgets.sort_unstable_by_key(|&budget| Reverse(budget));
         for (at, &budget) in budgets.iter().enumerate() {
             if at > 0 && budget == budgets[at - 1] {
@@ -762,8 +769,9 @@ mod tests {
         let elements = Elements::new::<S>(tree, &classes, &limits, costs);
         let (plan, large) = placed(symbolic, |source| {
             let memory = MemoryPlan::with(symbolic, limits, *costs);
-            let large = Planner::new(symbolic, source, &memory, 1).large;
-            (Plan::new(symbolic, source, &memory, 1), large)
+            let symbolic = symbolic.tree_and_layout();
+            let large = Planner::<S>::new(symbolic, source, &memory, 1).large;
+            (Plan::new::<S>(symbolic, source, &memory, 1), large)
         });
         assert_eq!(plan.element_entries, elements.entries);
         // First task that writes to the element of each front, and last one on the front.

@@ -98,6 +98,9 @@ impl<S: Storage> Planner<'_, S> {
         for &s in large {
             let s = s as usize;
             let front = self.fronts[s];
+            if front.is_given {
+                continue;
+            }
             let (shape, class) = (Shape::from(&front), self.classes[s]);
             let is_whole = class == FrontClass::Whole;
             let tiling = class.tiling(shape).stored_as::<S>();
@@ -260,6 +263,9 @@ impl<S: Storage> Planner<'_, S> {
 
     /// How often front `s` tells its large parent of its element.
     fn arrivals_of(&self, s: usize) -> u32 {
+        if self.fronts[s].is_given {
+            return 0;
+        }
         match self.classes[s] {
             FrontClass::Small | FrontClass::Whole => 1,
             class @ (FrontClass::Tiled | FrontClass::Wide) => {

@@ -28,7 +28,6 @@ use super::placement::PlacedOnHost;
 use crate::layout::Layout;
 use crate::shares::{both, collected, sort};
 use crate::storage::Storage;
-use crate::symbolic::Symbolic;
 use crate::tree::{AssemblyTree, Front};
 
 /// Where the entries of a tree come from, and how they are scaled.
@@ -125,13 +124,12 @@ fn longest_first(
 impl Plan {
     /// Plans the factorization of a tree. The records are the same for any number of threads.
     pub fn new<S: Storage>(
-        symbolic: &Symbolic<S>,
+        (tree, layout): (&AssemblyTree, &Layout),
         source: Source<'_>,
         memory: &MemoryPlan,
         threads: usize,
     ) -> Self {
-        let planner = Planner::new(symbolic, source, memory, threads);
-        let Symbolic { tree, layout, .. } = symbolic;
+        let planner = Planner::<S>::new((tree, layout), source, memory, threads);
         let numbers = 0..tree.fronts().len() as u32;
         let of_large: Vec<u32> = numbers.filter(|&s| planner.is_large(s as usize)).collect();
         let num_entries = |&s: &u32| planner.entry_range(s as usize).len();
@@ -162,7 +160,7 @@ impl Plan {
 
 impl<'a, S: Storage> Planner<'a, S> {
     fn new(
-        symbolic: &'a Symbolic<S>,
+        (tree, layout): (&'a AssemblyTree, &'a Layout),
         source: Source<'a>,
         memory: &'a MemoryPlan,
         threads: usize,
@@ -173,7 +171,6 @@ impl<'a, S: Storage> Planner<'a, S> {
             elements,
         } = memory;
         limits.check();
-        let Symbolic { tree, layout, .. } = symbolic;
         let fronts = tree.fronts();
         let classes = FrontClass::of_tree(tree, limits);
         let mut large = vec![NONE; fronts.len()];
@@ -278,6 +275,8 @@ pub(super) mod tests {
 
     use super::super::placement::Placement;
     use super::*;
+    use crate::storage::Full;
+    use crate::symbolic::Symbolic;
     use crate::tree::TreeOptions;
 
     pub(in crate::gpu) const ROOT: usize = usize::MAX;
@@ -352,7 +351,9 @@ pub(super) mod tests {
         // A small front below one that is worked on as a whole, that below one of three tiles of pivots; a small root.
         let tree = tree_of(&[(1, 2), (2, 30), (ROOT, 130), (ROOT, 4)]);
         let memory = MemoryPlan::with(&tree, Limits::default(), COSTS);
-        let path = placed(&tree, |source| Planner::new(&tree, source, &memory, 1).path);
+        let path = placed(&tree, |source| {
+            Planner::<Full>::new(tree.tree_and_layout(), source, &memory, 1).path
+        });
         let tiles = 30.0 + 3.0 * 200.0;
         let whole = 30.0 + 30.0;
         let small = |pivots: f64| 4.0 + pivots * 1.5;
@@ -379,7 +380,9 @@ pub(super) mod tests {
             (ROOT, 100),
         ]);
         let memory = MemoryPlan::with(&tree, limits, COSTS);
-        let plan = placed(&tree, |source| Plan::new(&tree, source, &memory, 1));
+        let plan = placed(&tree, |source| {
+            Plan::new::<Full>(tree.tree_and_layout(), source, &memory, 1)
+        });
         assert_eq!(plan.starts, [1, 0, 2]);
         let tile = |s: u32, ti: u32, tj: u32| (s, halves(ti, tj));
         // 430 from the beginning of the root on; 200 from one diagonal tile to the next, half of it beside the first.

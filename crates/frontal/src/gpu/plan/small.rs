@@ -293,13 +293,14 @@ mod tests {
     use crate::gpu::classes::Limits;
     use crate::gpu::cost::DeviceCosts;
     use crate::gpu::plan::Plan;
+    use crate::storage::Full;
 
     /// Small fronts in their order: arrivals before each, whether a run begins with it, and whether one ends.
     fn turns(fronts: &[(usize, u32)]) -> Vec<(u32, u32, bool, bool)> {
         let tree = tree_of(fronts);
         let memory = MemoryPlan::with(&tree, Limits::default(), COSTS);
         let order = placed(&tree, |source| {
-            Planner::new(&tree, source, &memory, 1).order_small()
+            Planner::<Full>::new(tree.tree_and_layout(), source, &memory, 1).order_small()
         });
         let turn = |t: &Turn| (t.front, t.joins, t.begins, t.ends);
         order.iter().map(turn).collect()
@@ -396,7 +397,9 @@ mod tests {
         let sums = |costs: &DeviceCosts| {
             let limits = Limits::default();
             let memory = MemoryPlan::with(&tree, limits, *costs);
-            let plan = placed(&tree, |source| Plan::new(&tree, source, &memory, 1));
+            let plan = placed(&tree, |source| {
+                Plan::new::<Full>(tree.tree_and_layout(), source, &memory, 1)
+            });
             // The elements that are added up to each front, which its own element names.
             let of_front = |front: &SmallFront| {
                 let (first, count) = (front.children as usize, front.num_children as usize);

@@ -1,0 +1,338 @@
+//! One tree on several devices: whole subtrees on each, and what is above them on the first.
+//!
+//! A factorization begins on all devices at once. Those but the first are sent the values of A and the pivots that are known;
+//! when their subtrees are done they send the elements of the roots, for which the first device has places, and then the
+//! factors, while the first device goes on above. So the factors are where those of one device are, with the same bits, and
+//! solves know nothing of other devices. What is sent crosses by copies between two devices, in the order of the sender's
+//! stream; events order the two.
+
+use std::ops::Range;
+
+use luge_device::{Buffer, DeviceError, Event, Slice, Stream, Uploads};
+
+use super::DeviceScalar;
+use super::launch::{Counted, FrontKernels, Launches, OwnValues, Results, Rule};
+use super::mapping::Mapping;
+use super::memory::MemoryPlan;
+use super::plan::{Plan, Source};
+use super::tree::DevicePlan;
+use crate::storage::Storage;
+use crate::symbolic::Symbolic;
+use crate::tree::{Portion, Slots};
+
+/// The subtrees of one device.
+#[derive(Debug)]
+pub(super) struct Part {
+    /// Number of the device in its group.
+    pub device: usize,
+    /// A stream of it, if it is not the first.
+    pub peer: Option<Stream>,
+    pub plan: DevicePlan,
+    pub subtrees: Vec<Subtree>,
+    /// Entries of its factors.
+    pub slots: usize,
+}
+
+/// A subtree on one device, and what it leaves.
+#[derive(Debug)]
+pub(super) struct Subtree {
+    pub pivots: Range<usize>,
+    /// Where its factors are among those of the whole tree, and among those of the part.
+    slots: [Range<usize>; 2],
+    /// Where its element is for what is above, and in the part. Of a root of the whole tree it has no entry.
+    element: [Range<usize>; 2],
+}
+
+/// What a part works in.
+#[derive(Debug)]
+pub(super) struct PartMemory<T: DeviceScalar> {
+    pub counted: Counted<T>,
+    /// On another device than the first.
+    there: Option<There<T>>,
+}
+
+#[derive(Debug)]
+struct There<T: DeviceScalar> {
+    values: Buffer<f64>,
+    factors: Buffer<T>,
+    pivot_rows: Buffer<u32>,
+    row_places: Buffer<u32>,
+    own: OwnValues<T>,
+    /// Of the first device: what is sent may be read.
+    ready: Event,
+    /// Of the other one: elements have been sent, and all else too.
+    elements_sent: Event,
+    all_sent: Event,
+}
+
+/// The plans of a tree that is dealt out: what is above the subtrees, and the parts.
+pub(super) struct DealtPlan {
+    pub above: DevicePlan,
+    pub parts: Vec<Part>,
+}
+
+impl DealtPlan {
+    /// Plans all parts, and copies each plan to its device; `peers` are streams of all but the first.
+    pub fn upload<S: Storage>(
+        (stream, peers): (&Stream, &[Stream]),
+        symbolic: &Symbolic<S>,
+        mapping: &Mapping,
+        source: Source<'_>,
+        memory: &MemoryPlan,
+        threads: usize,
+    ) -> Result<Self, DeviceError> {
+        let whole = symbolic.tree_and_layout();
+        let fronts = whole.0.fronts();
+        // The device of each front in a subtree that is dealt out.
+        let mut device_of = vec![None; fronts.len()];
+        for (device, roots) in mapping.roots.iter().enumerate() {
+            for &root in roots {
+                device_of[root as usize] = Some(device);
+            }
+        }
+        for s in (0..fronts.len()).rev() {
+            if let Some(&Some(device)) = device_of.get(fronts[s].parent as usize) {
+                device_of[s] = Some(device);
+            }
+        }
+        let planned = |portion: &Portion, stream: &Stream| {
+            let memory = MemoryPlan::of_tree::<S>(&portion.tree, memory.limits, memory.costs);
+            let plan = Plan::new::<S>((&portion.tree, &portion.layout), source, &memory, threads);
+            let mut uploads = Uploads::new(stream);
+            let on_device = DevicePlan::upload(&mut uploads, &plan, &portion.tree.relative)?;
+            uploads.finish_on(threads)?;
+            Ok::<_, DeviceError>((on_device, memory))
+        };
+        let above = Portion::new(whole, |s| device_of[s].is_none(), Slots::Whole);
+        let (above_plan, above_memory) = planned(&above, stream)?;
+        let place = |portion: &Portion, memory: &MemoryPlan, root: u32| {
+            let number = portion.fronts.binary_search(&root).ok();
+            number.map(|number| memory.elements.place[number] as usize)
+        };
+        let mut parts = Vec::new();
+        for (device, roots) in mapping.roots.iter().enumerate() {
+            if roots.is_empty() {
+                continue;
+            }
+            let peer = device.checked_sub(1).map(|number| peers[number].clone());
+            let slots = peer.as_ref().map_or(Slots::Whole, |_| Slots::Own);
+            let portion = Portion::new(whole, |s| device_of[s] == Some(device), slots);
+            let (plan, memory) = planned(&portion, peer.as_ref().unwrap_or(stream))?;
+            let subtree = |&root: &u32| {
+                let front = &fronts[root as usize];
+                let first = first_of_subtree(fronts.len(), root, |s| whole.0.children(s as usize));
+                let slot = &whole.1.slot;
+                let slots = slot[first as usize] as usize..slot[root as usize + 1] as usize;
+                let number = portion.fronts.binary_search(&first).unwrap_or_default();
+                let own = portion.layout.slot[number] as usize;
+                let entries = (front.below as usize).pow(2);
+                let [to, from] = [(&above, &above_memory), (&portion, &memory)]
+                    .map(|(portion, memory)| place(portion, memory, root).unwrap_or_default());
+                Subtree {
+                    pivots: fronts[first as usize].start as usize..front.pivot_range().end,
+                    slots: [slots.clone(), own..own + slots.len()],
+                    element: [to..to + entries, from..from + entries],
+                }
+            };
+            parts.push(Part {
+                device,
+                subtrees: roots.iter().map(subtree).collect(),
+                slots: portion.layout.slots as usize,
+                plan,
+                peer,
+            });
+        }
+        Ok(Self {
+            above: above_plan,
+            parts,
+        })
+    }
+}
+
+/// The first front of a subtree in postorder: the leaf that first children lead to.
+fn first_of_subtree<'a>(fronts: usize, root: u32, children: impl Fn(u32) -> &'a [u32]) -> u32 {
+    let mut first = root;
+    for _ in 0..fronts {
+        match children(first).first() {
+            Some(&child) => first = child,
+            None => break,
+        }
+    }
+    first
+}
+
+impl<T: DeviceScalar> PartMemory<T> {
+    /// For factors of order `n`, the first device's being those of `stream`.
+    pub fn new<S: Storage>(stream: &Stream, part: &Part, n: usize) -> Result<Self, DeviceError> {
+        let Some(peer) = &part.peer else {
+            return Ok(Self {
+                counted: Counted::new(stream, &part.plan, n)?,
+                there: None,
+            });
+        };
+        let of_symmetric = if S::SYMMETRIC { n } else { 0 };
+        Ok(Self {
+            counted: Counted::new(peer, &part.plan, n)?,
+            there: Some(There {
+                values: peer.alloc(0)?,
+                // Of a symmetric matrix nobody writes the tiles above the diagonal.
+                factors: peer.alloc_zeroed(part.slots)?,
+                pivot_rows: peer.alloc_zeroed(n)?,
+                row_places: peer.alloc_zeroed(n)?,
+                own: OwnValues {
+                    diagonal: peer.alloc_zeroed(2 * of_symmetric)?,
+                    found_places: peer.alloc_zeroed(of_symmetric)?,
+                },
+                ready: stream.device().create_event()?,
+                elements_sent: peer.device().create_event()?,
+                all_sent: peer.device().create_event()?,
+            }),
+        })
+    }
+}
+
+/// A factorization whose parts are to be enqueued.
+pub(super) struct DealtOut<'a, T: DeviceScalar> {
+    pub parts: &'a [Part],
+    pub memory: &'a mut [PartMemory<T>],
+    /// Values of A, as many as are needed.
+    pub values: &'a Buffer<f64>,
+    pub num_values: usize,
+    pub rule: Rule<T>,
+}
+
+impl<T: DeviceScalar> DealtOut<'_, T> {
+    /// Enqueues all parts, and behind them what `launch` enqueues above them, in `above`.
+    pub fn enqueue<K: FrontKernels<T>>(
+        mut self,
+        stream: &Stream,
+        above: &mut Counted<T>,
+        results: &mut Results<'_, T>,
+        kernels: &mut K,
+        launch: impl FnOnce(&mut Counted<T>, &mut Results<'_, T>, &mut K) -> Result<(), DeviceError>,
+    ) -> Result<(), DeviceError> {
+        let enqueued = self
+            .enqueue_parts(stream, above, results, kernels)
+            .and_then(|()| launch(above, results, kernels));
+        // Even after an error: what others write here is written before anything that comes later.
+        for (part, memory) in self.parts.iter().zip(&*self.memory) {
+            if let (Some(peer), Some(there)) = (&part.peer, &memory.there) {
+                peer.record(&there.all_sent)?;
+                stream.wait(&there.all_sent)?;
+            }
+        }
+        enqueued
+    }
+
+    fn enqueue_parts<K: FrontKernels<T>>(
+        &mut self,
+        stream: &Stream,
+        above: &mut Counted<T>,
+        results: &mut Results<'_, T>,
+        kernels: &mut K,
+    ) -> Result<(), DeviceError> {
+        let (values, rule) = (self.values, self.rule);
+        let sent = values.slice(..self.num_values);
+        for (part, memory) in self.parts.iter().zip(&mut *self.memory) {
+            let PartMemory { counted, there } = memory;
+            if let (Some(peer), Some(there)) = (&part.peer, there) {
+                stream.record(&there.ready)?;
+                peer.wait(&there.ready)?;
+                part.launch_there(peer, (counted, there), (&sent, rule), results, kernels)?;
+                part.send(peer, (counted, there), above, results, kernels)?;
+            }
+        }
+        for (part, memory) in self.parts.iter().zip(&mut *self.memory) {
+            if part.peer.is_none() {
+                let launches = Launches {
+                    plan: &part.plan,
+                    values,
+                    rule,
+                    counted: &mut memory.counted,
+                    results: results.reborrow(),
+                };
+                launches.enqueue(stream, kernels)?;
+                for Subtree { element, .. } in &part.subtrees {
+                    let [to, from] = element.clone();
+                    let from = memory.counted.elements.slice(from);
+                    stream.copy(&mut above.elements.slice_mut(to), &from)?;
+                }
+            }
+        }
+        for memory in &*self.memory {
+            if let Some(there) = &memory.there {
+                stream.wait(&there.elements_sent)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Part {
+    /// Sends what the launches on another device need, and enqueues them there.
+    fn launch_there<T: DeviceScalar, K: FrontKernels<T>>(
+        &self,
+        peer: &Stream,
+        (counted, there): (&mut Counted<T>, &mut There<T>),
+        (values, rule): (&Slice<'_, f64>, Rule<T>),
+        results: &Results<'_, T>,
+        kernels: &K,
+    ) -> Result<(), DeviceError> {
+        if there.values.len() != values.len() {
+            there.values = peer.alloc(values.len())?;
+        }
+        peer.copy_across(&mut there.values, values)?;
+        for Subtree { pivots, .. } in &self.subtrees {
+            for (to, from) in [
+                (&mut there.pivot_rows, &*results.pivot_rows),
+                (&mut there.row_places, &*results.row_places),
+            ] {
+                let from = from.slice(pivots.clone());
+                peer.copy_across(&mut to.slice_mut(pivots.clone()), &from)?;
+            }
+        }
+        let launches = Launches {
+            plan: &self.plan,
+            values: &there.values,
+            rule,
+            counted,
+            results: Results {
+                factors: &mut there.factors,
+                pivot_rows: &mut there.pivot_rows,
+                row_places: &mut there.row_places,
+            },
+        };
+        launches.enqueue(peer, &mut kernels.on(&mut there.own))
+    }
+
+    /// Enqueues what another device sends to the first: elements, then all else.
+    fn send<T: DeviceScalar, K: FrontKernels<T>>(
+        &self,
+        peer: &Stream,
+        (counted, there): (&Counted<T>, &There<T>),
+        above: &mut Counted<T>,
+        results: &mut Results<'_, T>,
+        kernels: &mut K,
+    ) -> Result<(), DeviceError> {
+        for Subtree { element, .. } in &self.subtrees {
+            let [to, from] = element.clone();
+            let from = counted.elements.slice(from);
+            peer.copy_across(&mut above.elements.slice_mut(to), &from)?;
+        }
+        peer.record(&there.elements_sent)?;
+        for Subtree { pivots, slots, .. } in &self.subtrees {
+            let [to, from] = slots.clone();
+            let from = there.factors.slice(from);
+            peer.copy_across(&mut results.factors.slice_mut(to), &from)?;
+            for (to, from) in [
+                (&mut *results.pivot_rows, &there.pivot_rows),
+                (&mut *results.row_places, &there.row_places),
+            ] {
+                let from = from.slice(pivots.clone());
+                peer.copy_across(&mut to.slice_mut(pivots.clone()), &from)?;
+            }
+            kernels.fetch(peer, &there.own, pivots.clone())?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,297 @@
+//! Which device works on which subtree of a tree: proportional mapping by predicted seconds.
+//!
+//! A few large subtrees are dealt out, the longest first to the device that has least so far (R. L. Graham, "Bounds on
+//! multiprocessing timing anomalies", SIAM J. Appl. Math. 17, 1969); what is above them, and whatever is too small to be worth
+//! a copy, is the first device's after all have ended. Which subtrees: from the roots on the largest is cut, again and again,
+//! into those of its children, and of all such cuts the one that is predicted to end first is taken. (A. Pothen and C. Sun, "A
+//! mapping algorithm for parallel sparse Cholesky factorization", SIAM J. Sci. Comput. 14, 1993, cut likewise, and go on with
+//! groups of processors above.)
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+use luge_sparse::etree::NONE;
+
+use super::classes::{FrontClass, Limits, Shape};
+use super::cost::DeviceCosts;
+use crate::storage::Storage;
+use crate::tree::AssemblyTree;
+
+/// Subtrees of less than this part of what a device has to do stay with the fronts above them.
+const LEAST_PART: f64 = 1.0 / 64.0;
+
+/// How many subtrees are cut at most, for each device.
+const CUTS_A_DEVICE: usize = 64;
+
+/// Copies in which the factors of a subtree come to the first device: panels, rows of pivots, their places, D.
+const COPIES_OF_FACTORS: usize = 4;
+
+/// Where several devices are predicted to need more than this part of the time of one, one is taken.
+const WORTH: f64 = 0.9;
+
+/// Subtrees for each device of a group.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Mapping {
+    /// The roots of those of each device, ascending.
+    pub(super) roots: Vec<Vec<u32>>,
+    /// Predicted seconds of a factorization.
+    seconds: f64,
+    /// Those on one device.
+    seconds_alone: f64,
+}
+
+/// A subtree that may be dealt out.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Candidate {
+    seconds: f64,
+    root: u32,
+}
+
+impl Eq for Candidate {}
+
+impl Ord for Candidate {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let by_seconds = self.seconds.total_cmp(&other.seconds);
+        by_seconds.then(other.root.cmp(&self.root))
+    }
+}
+
+impl PartialOrd for Candidate {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// What is known of each front before anything is cut.
+struct Forecast<'a> {
+    tree: &'a AssemblyTree,
+    classes: Vec<FrontClass>,
+    limits: &'a Limits,
+    costs: &'a DeviceCosts,
+    /// Entries of the factors in each subtree.
+    entries: Vec<u64>,
+    /// Seconds of all devices' workers in each subtree.
+    shared: Vec<f64>,
+    /// Seconds of the longest path from a leaf to the end of each front.
+    end: Vec<f64>,
+    /// Seconds from the end of each front to the end of its root.
+    above: Vec<f64>,
+    value_bytes: u64,
+}
+
+impl<'a> Forecast<'a> {
+    fn new<S: Storage>(
+        tree: &'a AssemblyTree,
+        limits: &'a Limits,
+        costs: &'a DeviceCosts,
+        value_bytes: u64,
+    ) -> Self {
+        let fronts = tree.fronts();
+        let classes = FrontClass::of_tree(tree, limits);
+        let mut forecast = Self {
+            tree,
+            limits,
+            costs,
+            entries: vec![0; fronts.len()],
+            shared: vec![0.0; fronts.len()],
+            end: vec![0.0; fronts.len()],
+            above: vec![0.0; fronts.len()],
+            classes,
+            value_bytes,
+        };
+        let own = |s: usize| costs.front_seconds(Shape::from(&fronts[s]), forecast.classes[s]);
+        for (s, front) in fronts.iter().enumerate() {
+            forecast.entries[s] += S::slot_entries(front.pivots, front.below);
+            forecast.shared[s] +=
+                costs.shared_seconds::<S>(Shape::from(front), forecast.classes[s]);
+            forecast.end[s] += own(s);
+            if front.parent != NONE {
+                let parent = front.parent as usize;
+                forecast.entries[parent] += forecast.entries[s];
+                forecast.shared[parent] += forecast.shared[s];
+                let begin = forecast.end[s] + costs.join_seconds();
+                forecast.end[parent] = forecast.end[parent].max(begin);
+            }
+        }
+        for (s, front) in fronts.iter().enumerate().rev() {
+            if front.parent != NONE {
+                let parent = front.parent as usize;
+                forecast.above[s] = forecast.above[parent] + costs.join_seconds() + own(parent);
+            }
+        }
+        forecast
+    }
+
+    /// Whether others can be told of the element of a front alone: it is cut into tiles for its own size, so its parent is
+    /// planned as if it were there.
+    fn can_be_given(&self, s: u32) -> bool {
+        let front = &self.tree.fronts()[s as usize];
+        let class = self.classes[s as usize];
+        class.is_cut() && class == FrontClass::of(front.size(), None, self.limits)
+    }
+
+    fn candidate(&self, root: u32) -> Option<Candidate> {
+        self.can_be_given(root).then(|| Candidate {
+            seconds: self.shared[root as usize],
+            root,
+        })
+    }
+
+    fn roots(&self) -> impl Iterator<Item = u32> {
+        let fronts = self.tree.fronts().iter().enumerate();
+        let roots = fronts.filter(|(_, front)| front.parent == NONE);
+        roots.map(|(s, _)| s as u32)
+    }
+
+    /// Seconds of one device.
+    fn alone(&self) -> f64 {
+        let path = self.roots().map(|s| self.end[s as usize]);
+        path.fold(0.0, f64::max) + self.all_shared()
+    }
+
+    fn all_shared(&self) -> f64 {
+        self.roots().map(|s| self.shared[s as usize]).sum()
+    }
+
+    /// Deals out these subtrees, the longest first.
+    fn dealt(&self, subtrees: &[Candidate], devices: usize) -> Mapping {
+        let mut subtrees = subtrees.to_vec();
+        subtrees.sort_unstable_by(|a, b| b.cmp(a));
+        let mut roots = vec![Vec::new(); devices];
+        let mut load = vec![0.0; devices];
+        for Candidate { seconds, root } in subtrees {
+            let of = |a: &usize, b: &usize| f64::total_cmp(&load[*a], &load[*b]);
+            let device = (0..devices).min_by(of).unwrap_or(0);
+            roots[device].push(root);
+            load[device] += seconds;
+        }
+        self.mapping(roots)
+    }
+
+    /// These subtrees for each device, with a prediction of when all is done.
+    fn mapping(&self, mut roots: Vec<Vec<u32>>) -> Mapping {
+        let (mut end, mut above, mut last_sent) = (0.0f64, 0.0f64, 0.0f64);
+        let mut dealt = 0.0;
+        for (device, roots) in roots.iter_mut().enumerate() {
+            roots.sort_unstable();
+            let (mut shared, mut path, mut elements, mut factors) = (0.0, 0.0f64, 0, 0);
+            for &root in &*roots {
+                let s = root as usize;
+                shared += self.shared[s];
+                path = path.max(self.end[s]);
+                elements += u64::from(self.tree.fronts()[s].below).pow(2);
+                factors += self.entries[s];
+                above = above.max(self.above[s]);
+            }
+            dealt += shared;
+            let sent = |copies: usize, entries: u64| match device {
+                0 => 0.0,
+                _ => {
+                    let copies = (copies * roots.len()) as u64;
+                    self.costs
+                        .seconds_across(copies, entries * self.value_bytes)
+                }
+            };
+            end = end.max(shared + path + sent(1, elements));
+            last_sent = last_sent.max(sent(COPIES_OF_FACTORS, factors));
+        }
+        let above = above + self.all_shared() - dealt;
+        Mapping {
+            roots,
+            seconds: end + above.max(last_sent),
+            seconds_alone: self.alone(),
+        }
+    }
+
+    /// Whether each of these subtrees can be dealt out, and none is part of another.
+    fn can_be_dealt(&self, roots: &[Vec<u32>]) -> bool {
+        let fronts = self.tree.fronts();
+        let mut is_dealt = vec![false; fronts.len()];
+        for &root in roots.iter().flatten() {
+            let Some(is_dealt) = is_dealt.get_mut(root as usize) else {
+                return false;
+            };
+            if std::mem::replace(is_dealt, true) || !self.can_be_given(root) {
+                return false;
+            }
+        }
+        for s in (0..fronts.len()).rev() {
+            if is_dealt.get(fronts[s].parent as usize) == Some(&true)
+                && std::mem::replace(&mut is_dealt[s], true)
+            {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+impl Mapping {
+    /// Of a tree on so many `devices`, for factors with values of `value_bytes` bytes; none if there is nothing to deal out.
+    /// n·log n for n fronts.
+    pub(super) fn best<S: Storage>(
+        tree: &AssemblyTree,
+        limits: &Limits,
+        costs: &DeviceCosts,
+        devices: usize,
+        value_bytes: usize,
+    ) -> Option<Self> {
+        let forecast = Forecast::new::<S>(tree, limits, costs, value_bytes as u64);
+        let least = forecast.all_shared() / devices as f64 * LEAST_PART;
+        let is_worth = |candidate: &Candidate| candidate.seconds > least;
+        let roots = forecast.roots().filter_map(|s| forecast.candidate(s));
+        let mut subtrees: BinaryHeap<Candidate> = roots.filter(is_worth).collect();
+        let mut best: Option<Self> = None;
+        for _ in 0..CUTS_A_DEVICE * devices {
+            if subtrees.len() > 1 {
+                let dealt = forecast.dealt(subtrees.as_slice(), devices);
+                if best
+                    .as_ref()
+                    .is_none_or(|best| dealt.seconds < best.seconds)
+                {
+                    best = Some(dealt);
+                }
+            }
+            let Some(largest) = subtrees.pop() else {
+                break;
+            };
+            let children = tree.children(largest.root as usize).iter();
+            let children = children.filter_map(|&s| forecast.candidate(s));
+            subtrees.extend(children.filter(is_worth));
+        }
+        best
+    }
+
+    /// As [`best`](Self::best), of these subtrees for each device; none if they cannot be dealt out.
+    pub(super) fn of_roots<S: Storage>(
+        tree: &AssemblyTree,
+        limits: &Limits,
+        costs: &DeviceCosts,
+        roots: Vec<Vec<u32>>,
+        value_bytes: usize,
+    ) -> Option<Self> {
+        let forecast = Forecast::new::<S>(tree, limits, costs, value_bytes as u64);
+        let can_be_dealt = forecast.can_be_dealt(&roots);
+        can_be_dealt.then(|| forecast.mapping(roots))
+    }
+
+    /// Roots of the subtrees of each device, ascending.
+    pub fn roots(&self) -> &[Vec<u32>] {
+        &self.roots
+    }
+
+    /// Whether several devices are predicted to be faster than one, by enough to be worth it.
+    pub fn pays(&self) -> bool {
+        self.seconds < WORTH * self.seconds_alone
+    }
+
+    /// Predicted seconds of a factorization. Meant to be compared with other predictions, not with a clock.
+    pub fn seconds(&self) -> f64 {
+        self.seconds
+    }
+
+    /// Those on one device.
+    pub fn seconds_alone(&self) -> f64 {
+        self.seconds_alone
+    }
+}

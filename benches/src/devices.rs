@@ -1,5 +1,6 @@
 //! The benchmark of a group of devices: what is dealt out to all of them, on one and on several. The symbolic phase by
-//! traversals, and batches of systems of one pattern. Patterns and solutions must be those of one device, bit for bit.
+//! traversals, subtrees of one matrix, and batches of systems of one pattern. Patterns and solutions must be those of one
+//! device, bit for bit.
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -8,7 +9,7 @@ use anyhow::{Context, ensure};
 use clap::Args;
 use luge::device::{Device, SimulatorOptions, Stream};
 use luge::sprs::CsMat;
-use luge::{BackendChoice, Options, Ordinals, ResidualCheck, Solver};
+use luge::{BackendChoice, DealOut, MatrixKind, Options, Ordinals, ResidualCheck, Solver};
 use luge_sparse::FilledPattern;
 use luge_symbolic::gpu::{Fill2Options, Stages, fill2_on};
 
@@ -33,6 +34,15 @@ pub struct Arguments {
     /// Leave out the symbolic phase.
     #[arg(long)]
     no_symbolic: bool,
+    /// Leave out the factorization of one matrix.
+    #[arg(long)]
+    no_tree: bool,
+    /// Deal subtrees of one matrix out even where one device is predicted to be as fast.
+    #[arg(long)]
+    always: bool,
+    /// Factorize it as a symmetric one.
+    #[arg(long)]
+    symmetric: bool,
     /// Samples.
     #[arg(long, default_value_t = 5)]
     samples: usize,
@@ -108,6 +118,9 @@ impl Arguments {
         if !self.no_symbolic {
             runs.extend(self.symbolic(a.rows(), streams)?);
         }
+        if !self.no_tree {
+            runs.extend(self.tree(a.rows())?);
+        }
         if self.systems > 0 {
             runs.extend(self.batches(a.rows())?);
         }
@@ -152,6 +165,72 @@ impl Arguments {
             run.inform = last.and_then(|report| serde_json::to_value(report).ok());
             run.factor_entries = expected.as_ref().map(|filled| filled.nnz() as u64);
             run.equal = Some(equal);
+            runs.push(run);
+        }
+        Ok(runs)
+    }
+
+    /// One matrix, with new values on the first device; refactorizations are not checked.
+    fn tree(&self, a: &CsMat<f64>) -> anyhow::Result<Vec<Run>> {
+        let values = |seed: usize| -> Vec<f64> {
+            let scaled = |(at, value): (usize, &f64)| value * rescaling(at + seed * a.nnz());
+            a.data().iter().enumerate().map(scaled).collect()
+        };
+        let b: Vec<f64> = (0..a.rows()).map(rescaling).collect();
+        let mut expected: Option<Vec<u64>> = None;
+        let mut runs = Vec::new();
+        for &count in &self.devices {
+            let options = Options::default()
+                .backend(self.group(count)?)
+                .kind(if self.symmetric {
+                    MatrixKind::Symmetric
+                } else {
+                    MatrixKind::General
+                })
+                .deal_out(if self.always {
+                    DealOut::Always
+                } else {
+                    DealOut::Auto
+                })
+                .residual_check(ResidualCheck::Never);
+            let solver = Solver::new(options)?;
+            let stream = solver.stream().context("a group of devices has a stream")?;
+            let start = Instant::now();
+            let analysis = solver.analyze(a)?;
+            let analyzed = start.elapsed().as_secs_f64();
+            let start = Instant::now();
+            let mut factors = analysis.factorize(a)?;
+            let factorized = start.elapsed().as_secs_f64();
+            let there = [stream.upload(&values(1))?, stream.upload(&values(2))?];
+            let right = stream.upload(&b)?;
+            let mut x = stream.alloc::<f64>(b.len())?;
+            let (mut refactorized, mut solved) = (Vec::new(), Vec::new());
+            for round in 0..=self.samples.max(1) {
+                stream.copy(&mut x, &right)?;
+                stream.synchronize()?;
+                let start = Instant::now();
+                factors.refactorize_on_device(&there[round % 2])?;
+                let of_factors = start.elapsed().as_secs_f64();
+                let start = Instant::now();
+                factors.solve_on_device(&mut x, 1, false)?;
+                if round > 0 {
+                    refactorized.push(of_factors);
+                    solved.push(start.elapsed().as_secs_f64());
+                }
+            }
+            let bits = stream.download(&x)?.iter().map(|v| v.to_bits()).collect();
+            let mut run = Self::run_of("tree", count);
+            run.equal = Some(*expected.get_or_insert_with(|| Vec::clone(&bits)) == bits);
+            run.factor_entries = factors.inform().lnz.checked_add(factors.inform().unz);
+            run.inform = serde_json::to_value(factors.inform()).ok();
+            for (phase, seconds) in [
+                (Phase::Analyze, vec![analyzed]),
+                (Phase::Factorize, vec![factorized]),
+                (Phase::RefactorizeResident, refactorized),
+                (Phase::SolveResident, solved),
+            ] {
+                run.phases.insert(phase, Samples::new(seconds));
+            }
             runs.push(run);
         }
         Ok(runs)

@@ -390,6 +390,8 @@ pub(super) mod tests {
         solve_pivot: 0.5,
         solve_tile: 8.0,
         call: 1.0,
+        crossing: 4.0,
+        byte_across: 0.0625,
         solves: 2.0,
     };
 
@@ -630,6 +632,8 @@ pub(super) mod tests {
             solve_pivot,
             solve_tile,
             call,
+            crossing,
+            byte_across,
             solves,
         } = DeviceCosts::default();
         for seconds in [
@@ -647,6 +651,8 @@ pub(super) mod tests {
             solve_pivot,
             solve_tile,
             call,
+            crossing,
+            1e3 * byte_across,
         ] {
             assert!((1e-9..1e-3).contains(&seconds), "{seconds}");
         }

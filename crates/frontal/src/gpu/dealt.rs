@@ -16,9 +16,10 @@ use super::mapping::Mapping;
 use super::memory::MemoryPlan;
 use super::plan::{Plan, Source};
 use super::tree::DevicePlan;
+use crate::shares::{both, mapped};
 use crate::storage::Storage;
 use crate::symbolic::Symbolic;
-use crate::tree::{Portion, Slots};
+use crate::tree::{AssemblyTree, Portion, Slots};
 
 /// The subtrees of one device.
 #[derive(Debug)]
@@ -36,6 +37,7 @@ pub(super) struct Part {
 /// A subtree on one device, and what it leaves.
 #[derive(Debug)]
 pub(super) struct Subtree {
+    root: u32,
     pub pivots: Range<usize>,
     /// Where its factors are among those of the whole tree, and among those of the part.
     slots: [Range<usize>; 2],
@@ -103,44 +105,60 @@ impl DealtPlan {
             uploads.finish_on(threads)?;
             Ok::<_, DeviceError>((on_device, memory))
         };
-        let above = Portion::new(whole, |s| device_of[s].is_none(), Slots::Whole);
-        let (above_plan, above_memory) = planned(&above, stream)?;
         let place = |portion: &Portion, memory: &MemoryPlan, root: u32| {
             let number = portion.fronts.binary_search(&root).ok();
-            number.map(|number| memory.elements.place[number] as usize)
+            number.map_or(0, |number| memory.elements.place[number] as usize)
         };
-        let mut parts = Vec::new();
-        for (device, roots) in mapping.roots.iter().enumerate() {
-            if roots.is_empty() {
-                continue;
-            }
+        let above = || {
+            let above = Portion::new(whole, |s| device_of[s].is_none(), Slots::Whole);
+            let (plan, memory) = planned(&above, stream)?;
+            Ok::<_, DeviceError>((above, plan, memory))
+        };
+        let part = |(device, roots): (usize, &Vec<u32>)| {
             let peer = device.checked_sub(1).map(|number| peers[number].clone());
             let slots = peer.as_ref().map_or(Slots::Whole, |_| Slots::Own);
             let portion = Portion::new(whole, |s| device_of[s] == Some(device), slots);
             let (plan, memory) = planned(&portion, peer.as_ref().unwrap_or(stream))?;
             let subtree = |&root: &u32| {
-                let front = &fronts[root as usize];
-                let first = first_of_subtree(fronts.len(), root, |s| whole.0.children(s as usize));
+                let first = first_of_subtree(whole.0, root) as usize;
                 let slot = &whole.1.slot;
-                let slots = slot[first as usize] as usize..slot[root as usize + 1] as usize;
-                let number = portion.fronts.binary_search(&first).unwrap_or_default();
+                let slots = slot[first] as usize..slot[root as usize + 1] as usize;
+                let number = portion.fronts.partition_point(|&s| (s as usize) < first);
                 let own = portion.layout.slot[number] as usize;
-                let entries = (front.below as usize).pow(2);
-                let [to, from] = [(&above, &above_memory), (&portion, &memory)]
-                    .map(|(portion, memory)| place(portion, memory, root).unwrap_or_default());
+                let entries = (fronts[root as usize].below as usize).pow(2);
+                let from = place(&portion, &memory, root);
                 Subtree {
-                    pivots: fronts[first as usize].start as usize..front.pivot_range().end,
+                    root,
+                    pivots: fronts[first].start as usize..fronts[root as usize].pivot_range().end,
                     slots: [slots.clone(), own..own + slots.len()],
-                    element: [to..to + entries, from..from + entries],
+                    element: [0..entries, from..from + entries],
                 }
             };
-            parts.push(Part {
+            Ok::<_, DeviceError>(Part {
                 device,
                 subtrees: roots.iter().map(subtree).collect(),
                 slots: portion.layout.slots as usize,
                 plan,
                 peer,
-            });
+            })
+        };
+        let busy = mapping.roots.iter().enumerate();
+        let busy = busy.filter(|(_, roots)| !roots.is_empty()).collect();
+        let parts = || {
+            let planned = if threads > 1 {
+                mapped(busy, part)
+            } else {
+                Vec::into_iter(busy).map(part).collect()
+            };
+            planned.into_iter().collect::<Result<Vec<_>, _>>()
+        };
+        let (above, parts) = both(threads, above, parts);
+        let (above, above_plan, above_memory) = above?;
+        let mut parts = parts?;
+        for subtree in parts.iter_mut().flat_map(|part| &mut part.subtrees) {
+            let place = place(&above, &above_memory, subtree.root);
+            let [to, _] = &mut subtree.element;
+            *to = place..place + to.len();
         }
         Ok(Self {
             above: above_plan,
@@ -150,15 +168,11 @@ impl DealtPlan {
 }
 
 /// The first front of a subtree in postorder: the leaf that first children lead to.
-fn first_of_subtree<'a>(fronts: usize, root: u32, children: impl Fn(u32) -> &'a [u32]) -> u32 {
-    let mut first = root;
-    for _ in 0..fronts {
-        match children(first).first() {
-            Some(&child) => first = child,
-            None => break,
-        }
-    }
-    first
+fn first_of_subtree(tree: &AssemblyTree, root: u32) -> u32 {
+    let child = |&s: &u32| tree.children(s as usize).first().copied();
+    std::iter::successors(Some(root), child)
+        .last()
+        .unwrap_or(root)
 }
 
 impl<T: DeviceScalar> PartMemory<T> {

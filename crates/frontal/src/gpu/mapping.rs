@@ -76,6 +76,12 @@ struct Forecast<'a> {
     end: Vec<f64>,
     /// Seconds from the end of each front to the end of its root.
     above: Vec<f64>,
+    /// Roots of the whole tree.
+    roots: Vec<u32>,
+    /// Seconds of all devices' workers.
+    all_shared: f64,
+    /// Seconds of one device.
+    alone: f64,
     value_bytes: u64,
 }
 
@@ -96,6 +102,9 @@ impl<'a> Forecast<'a> {
             shared: vec![0.0; fronts.len()],
             end: vec![0.0; fronts.len()],
             above: vec![0.0; fronts.len()],
+            roots: Vec::new(),
+            all_shared: 0.0,
+            alone: 0.0,
             classes,
             value_bytes,
         };
@@ -114,11 +123,16 @@ impl<'a> Forecast<'a> {
             }
         }
         for (s, front) in fronts.iter().enumerate().rev() {
-            if front.parent != NONE {
+            if front.parent == NONE {
+                forecast.roots.push(s as u32);
+                forecast.all_shared += forecast.shared[s];
+                forecast.alone = forecast.alone.max(forecast.end[s]);
+            } else {
                 let parent = front.parent as usize;
                 forecast.above[s] = forecast.above[parent] + costs.join_seconds() + own(parent);
             }
         }
+        forecast.alone += forecast.all_shared;
         forecast
     }
 
@@ -135,22 +149,6 @@ impl<'a> Forecast<'a> {
             seconds: self.shared[root as usize],
             root,
         })
-    }
-
-    fn roots(&self) -> impl Iterator<Item = u32> {
-        let fronts = self.tree.fronts().iter().enumerate();
-        let roots = fronts.filter(|(_, front)| front.parent == NONE);
-        roots.map(|(s, _)| s as u32)
-    }
-
-    /// Seconds of one device.
-    fn alone(&self) -> f64 {
-        let path = self.roots().map(|s| self.end[s as usize]);
-        path.fold(0.0, f64::max) + self.all_shared()
-    }
-
-    fn all_shared(&self) -> f64 {
-        self.roots().map(|s| self.shared[s as usize]).sum()
     }
 
     /// Deals out these subtrees, the longest first.
@@ -195,11 +193,11 @@ impl<'a> Forecast<'a> {
             end = end.max(shared + path + sent(1, elements));
             last_sent = last_sent.max(sent(COPIES_OF_FACTORS, factors));
         }
-        let above = above + self.all_shared() - dealt;
+        let above = above + self.all_shared - dealt;
         Mapping {
             roots,
             seconds: end + above.max(last_sent),
-            seconds_alone: self.alone(),
+            seconds_alone: self.alone,
         }
     }
 
@@ -237,9 +235,10 @@ impl Mapping {
         value_bytes: usize,
     ) -> Option<Self> {
         let forecast = Forecast::new::<S>(tree, limits, costs, value_bytes as u64);
-        let least = forecast.all_shared() / devices as f64 * LEAST_PART;
+        let least = forecast.all_shared / devices as f64 * LEAST_PART;
         let is_worth = |candidate: &Candidate| candidate.seconds > least;
-        let roots = forecast.roots().filter_map(|s| forecast.candidate(s));
+        let roots = forecast.roots.iter();
+        let roots = roots.filter_map(|&s| forecast.candidate(s));
         let mut subtrees: BinaryHeap<Candidate> = roots.filter(is_worth).collect();
         let mut best: Option<Self> = None;
         for _ in 0..CUTS_A_DEVICE * devices {
@@ -293,5 +292,79 @@ impl Mapping {
     /// Those on one device.
     pub fn seconds_alone(&self) -> f64 {
         self.seconds_alone
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan::tests::{ROOT, tree_of};
+    use super::*;
+    use crate::gpu::cost::tests::COSTS;
+    use crate::storage::Full;
+    use crate::symbolic::Symbolic;
+
+    /// A root of 200 pivots with children of these numbers of pivots.
+    fn star(pivots: &[u32]) -> Symbolic {
+        let children = pivots.iter().map(|&k| (pivots.len(), k));
+        tree_of(&children.chain([(ROOT, 200)]).collect::<Vec<_>>())
+    }
+
+    fn best(tree: &Symbolic, devices: usize) -> Option<Mapping> {
+        let limits = Limits::default();
+        Mapping::best::<Full>(tree.tree(), &limits, &COSTS, devices, 8)
+    }
+
+    #[test]
+    fn the_longest_subtrees_come_first() {
+        let tree = star(&[300, 500, 400, 200]);
+        let mapping = best(&tree, 2).unwrap();
+        assert_eq!(mapping.roots, [vec![1, 3], vec![0, 2]]);
+        assert!(mapping.seconds < mapping.seconds_alone);
+        let mapping = best(&tree, 4).unwrap();
+        assert_eq!(mapping.roots, [[1], [2], [0], [3]].map(Vec::from));
+        // More devices than subtrees.
+        let mapping = best(&tree, 6).unwrap();
+        let busy = mapping.roots.iter().filter(|roots| !roots.is_empty());
+        assert_eq!((mapping.roots.len(), busy.count()), (6, 4));
+    }
+
+    #[test]
+    fn seconds_are_those_of_the_last_device_and_of_what_is_above() {
+        let tree = star(&[300, 500]);
+        let limits = Limits::default();
+        let forecast = Forecast::new::<Full>(tree.tree(), &limits, &COSTS, 8);
+        let mapping = forecast.mapping(vec![vec![1], vec![0]]);
+        let of = |s: usize| forecast.shared[s] + forecast.end[s];
+        // An element of one row crosses.
+        let last = of(1).max(of(0) + 4.0 + 8.0 * 0.0625);
+        let root = forecast.shared[2] - forecast.shared[1] - forecast.shared[0];
+        let entries = forecast.entries[0] as f64;
+        let above = (forecast.above[0] + root).max(4.0 * 4.0 + entries * 8.0 * 0.0625);
+        assert_eq!(mapping.seconds, last + above);
+        assert_eq!(mapping.seconds_alone, forecast.end[2] + forecast.shared[2]);
+        // Crossing costs too much here.
+        assert!(!mapping.pays());
+    }
+
+    #[test]
+    fn what_has_one_child_at_a_time_is_not_dealt_out() {
+        let chain = tree_of(&[(1, 200), (2, 200), (ROOT, 200)]);
+        assert_eq!(best(&chain, 2), None);
+        // Nor are small fronts.
+        assert_eq!(best(&star(&[10, 10]), 2), None);
+    }
+
+    #[test]
+    fn subtrees_that_overlap_or_are_not_cut_are_refused() {
+        let tree = tree_of(&[(1, 200), (3, 200), (3, 20), (ROOT, 200)]);
+        let of = |roots: &[&[u32]]| {
+            let roots = roots.iter().map(|roots| roots.to_vec()).collect();
+            Mapping::of_roots::<Full>(tree.tree(), &Limits::default(), &COSTS, roots, 8)
+        };
+        assert!(of(&[&[0], &[]]).is_some() && of(&[&[], &[1]]).is_some());
+        assert_eq!(of(&[&[0], &[1]]), None, "one below the other");
+        assert_eq!(of(&[&[1], &[1]]), None, "twice the same");
+        assert_eq!(of(&[&[2], &[]]), None, "a front that is not cut");
+        assert_eq!(of(&[&[4], &[]]), None, "no front");
     }
 }

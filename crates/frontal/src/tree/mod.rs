@@ -49,6 +49,9 @@ pub struct TreeOptions {
     pub tiny_zero_fraction: f64,
     /// Number of pivots up to which a front is tiny.
     pub tiny_pivots: u32,
+    /// A front with more pivots is not merged into its parent, even where that costs no explicit zero: it saves little beside
+    /// what the front takes, and siblings could no longer be eliminated side by side.
+    pub merged_pivots: u32,
     /// Decides, within these limits, whether merging pays.
     pub cost: CostModel,
 }
@@ -59,6 +62,7 @@ impl Default for TreeOptions {
             zero_fraction: 0.12,
             tiny_zero_fraction: 0.25,
             tiny_pivots: 8,
+            merged_pivots: 1024,
             cost: CostModel::default(),
         }
     }

@@ -391,6 +391,7 @@ mod tests {
                 num_children: u32::from(place > 0),
                 depth: 3 - place,
                 rows: u64::from(3 * chain + [0, 2, 3][place as usize]),
+                is_given: false,
             }
         };
         (0..3 * count).map(front).collect()

@@ -4,7 +4,8 @@
 //! column j + 1 is the only parent of j, has no other child, and one entry less (C. Ashcraft and
 //! R. Grimes, "The influence of relaxed supernode partitions on the multifrontal method", ACM TOMS
 //! 15, 1989). Amalgamation merges a child's front into its parent's if the parent's front, larger
-//! by the child's pivots, is predicted to cost less than both, at the price of explicit zeros.
+//! by the child's pivots, is predicted to cost less than both, at the price of explicit zeros. Very large
+//! fronts stay apart.
 
 use std::ops::Range;
 
@@ -179,6 +180,9 @@ fn worth_merging(
     zeros: u64,
     entries: u64,
 ) -> bool {
+    if child.0 > options.merged_pivots {
+        return false;
+    }
     if zeros == 0 {
         return true;
     }
@@ -192,4 +196,28 @@ fn worth_merging(
     }
     let apart = model.front_seconds(child.0, child.1) + model.front_seconds(parent.0, parent.1);
     model.front_seconds(child.0 + parent.0, parent.1) <= apart
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn very_large_fronts_stay_apart() {
+        // Two chains of four columns below a root of two, all of whose rows both have: merging the last chain into the root
+        // costs no zero.
+        let parent = [1, 2, 3, 8, 5, 6, 7, 8, 9, NONE];
+        let counts = [6, 5, 4, 3, 6, 5, 4, 3, 2, 1];
+        let pivots = |merged_pivots| {
+            let options = TreeOptions {
+                merged_pivots,
+                zero_fraction: 0.0,
+                tiny_zero_fraction: 0.0,
+                ..TreeOptions::default()
+            };
+            supernodes(&parent, &counts, &options).pivots
+        };
+        assert_eq!(pivots(4), [4, 6]);
+        assert_eq!(pivots(3), [4, 4, 2]);
+    }
 }

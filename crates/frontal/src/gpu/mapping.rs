@@ -20,8 +20,8 @@ use crate::tree::AssemblyTree;
 /// Subtrees of less than this part of what a device has to do stay with the fronts above them.
 const LEAST_PART: f64 = 1.0 / 64.0;
 
-/// How many subtrees are cut at most, for each device.
-const CUTS_A_DEVICE: usize = 64;
+/// After so many cuts for each device that gain nothing no others are tried.
+const CUTS_IN_VAIN: usize = 4;
 
 /// Copies in which the factors of a subtree come to the first device: panels, rows of pivots, their places, D.
 const COPIES_OF_FACTORS: usize = 4;
@@ -72,10 +72,10 @@ struct Forecast<'a> {
     entries: Vec<u64>,
     /// Seconds of all devices' workers in each subtree.
     shared: Vec<f64>,
+    /// Seconds of each front on a path.
+    own: Vec<f64>,
     /// Seconds of the longest path from a leaf to the end of each front.
     end: Vec<f64>,
-    /// Seconds from the end of each front to the end of its root.
-    above: Vec<f64>,
     /// Roots of the whole tree.
     roots: Vec<u32>,
     /// Seconds of all devices' workers.
@@ -94,42 +94,37 @@ impl<'a> Forecast<'a> {
     ) -> Self {
         let fronts = tree.fronts();
         let classes = FrontClass::of_tree(tree, limits);
+        let own = fronts.iter().zip(&classes);
+        let own = own.map(|(front, &class)| costs.front_seconds(Shape::from(front), class));
         let mut forecast = Self {
             tree,
             limits,
             costs,
             entries: vec![0; fronts.len()],
             shared: vec![0.0; fronts.len()],
+            own: own.collect(),
             end: vec![0.0; fronts.len()],
-            above: vec![0.0; fronts.len()],
             roots: Vec::new(),
             all_shared: 0.0,
             alone: 0.0,
             classes,
             value_bytes,
         };
-        let own = |s: usize| costs.front_seconds(Shape::from(&fronts[s]), forecast.classes[s]);
         for (s, front) in fronts.iter().enumerate() {
             forecast.entries[s] += S::slot_entries(front.pivots, front.below);
             forecast.shared[s] +=
                 costs.shared_seconds::<S>(Shape::from(front), forecast.classes[s]);
-            forecast.end[s] += own(s);
-            if front.parent != NONE {
-                let parent = front.parent as usize;
-                forecast.entries[parent] += forecast.entries[s];
-                forecast.shared[parent] += forecast.shared[s];
-                let begin = forecast.end[s] + costs.join_seconds();
-                forecast.end[parent] = forecast.end[parent].max(begin);
-            }
-        }
-        for (s, front) in fronts.iter().enumerate().rev() {
+            forecast.end[s] += forecast.own[s];
             if front.parent == NONE {
                 forecast.roots.push(s as u32);
                 forecast.all_shared += forecast.shared[s];
                 forecast.alone = forecast.alone.max(forecast.end[s]);
             } else {
                 let parent = front.parent as usize;
-                forecast.above[s] = forecast.above[parent] + costs.join_seconds() + own(parent);
+                forecast.entries[parent] += forecast.entries[s];
+                forecast.shared[parent] += forecast.shared[s];
+                let begin = forecast.end[s] + costs.join_seconds();
+                forecast.end[parent] = forecast.end[parent].max(begin);
             }
         }
         forecast.alone += forecast.all_shared;
@@ -144,11 +139,22 @@ impl<'a> Forecast<'a> {
         class.is_cut() && class == FrontClass::of(front.size(), None, self.limits)
     }
 
-    fn candidate(&self, root: u32) -> Option<Candidate> {
-        self.can_be_given(root).then(|| Candidate {
-            seconds: self.shared[root as usize],
-            root,
-        })
+    /// The subtrees with these roots that take more than `least` seconds; in place of one that cannot be given those below it.
+    fn candidates(&self, roots: &[u32], least: f64) -> Vec<Candidate> {
+        let mut candidates = Vec::new();
+        let mut stack = roots.to_vec();
+        while let Some(root) = stack.pop() {
+            let seconds = self.shared[root as usize];
+            if seconds <= least {
+                continue;
+            }
+            if self.can_be_given(root) {
+                candidates.push(Candidate { seconds, root });
+            } else {
+                stack.extend(self.tree.children(root as usize));
+            }
+        }
+        candidates
     }
 
     /// Deals out these subtrees, the longest first.
@@ -168,7 +174,7 @@ impl<'a> Forecast<'a> {
 
     /// These subtrees for each device, with a prediction of when all is done.
     fn mapping(&self, mut roots: Vec<Vec<u32>>) -> Mapping {
-        let (mut end, mut above, mut last_sent) = (0.0f64, 0.0f64, 0.0f64);
+        let (mut end, mut last_sent) = (0.0f64, 0.0f64);
         let mut dealt = 0.0;
         for (device, roots) in roots.iter_mut().enumerate() {
             roots.sort_unstable();
@@ -179,7 +185,6 @@ impl<'a> Forecast<'a> {
                 path = path.max(self.end[s]);
                 elements += u64::from(self.tree.fronts()[s].below).pow(2);
                 factors += self.entries[s];
-                above = above.max(self.above[s]);
             }
             dealt += shared;
             let sent = |copies: usize, entries: u64| match device {
@@ -193,12 +198,38 @@ impl<'a> Forecast<'a> {
             end = end.max(shared + path + sent(1, elements));
             last_sent = last_sent.max(sent(COPIES_OF_FACTORS, factors));
         }
-        let above = above + self.all_shared - dealt;
+        let above = self.path_above(&roots) + self.all_shared - dealt;
         Mapping {
             roots,
             seconds: end + above.max(last_sent),
             seconds_alone: self.alone,
         }
+    }
+
+    /// Seconds of the longest path through the fronts that are in none of these subtrees.
+    fn path_above(&self, roots: &[Vec<u32>]) -> f64 {
+        let fronts = self.tree.fronts();
+        // Of what is below each front; negative in the subtrees.
+        let mut below = vec![0.0f64; fronts.len()];
+        for &root in roots.iter().flatten() {
+            below[root as usize] = -1.0;
+        }
+        for s in (0..fronts.len()).rev() {
+            if below.get(fronts[s].parent as usize) == Some(&-1.0) {
+                below[s] = -1.0;
+            }
+        }
+        let mut longest = 0.0f64;
+        for (s, front) in fronts.iter().enumerate() {
+            if below[s] >= 0.0 {
+                let end = below[s] + self.own[s];
+                match below.get_mut(front.parent as usize) {
+                    Some(above) => *above = above.max(end + self.costs.join_seconds()),
+                    None => longest = longest.max(end),
+                }
+            }
+        }
+        longest
     }
 
     /// Whether each of these subtrees can be dealt out, and none is part of another.
@@ -236,27 +267,27 @@ impl Mapping {
     ) -> Option<Self> {
         let forecast = Forecast::new::<S>(tree, limits, costs, value_bytes as u64);
         let least = forecast.all_shared / devices as f64 * LEAST_PART;
-        let is_worth = |candidate: &Candidate| candidate.seconds > least;
-        let roots = forecast.roots.iter();
-        let roots = roots.filter_map(|&s| forecast.candidate(s));
-        let mut subtrees: BinaryHeap<Candidate> = roots.filter(is_worth).collect();
+        let mut subtrees: BinaryHeap<Candidate> =
+            forecast.candidates(&forecast.roots, least).into();
         let mut best: Option<Self> = None;
-        for _ in 0..CUTS_A_DEVICE * devices {
+        let mut in_vain = 0;
+        while in_vain < CUTS_IN_VAIN * devices {
             if subtrees.len() > 1 {
                 let dealt = forecast.dealt(subtrees.as_slice(), devices);
+                in_vain += 1;
                 if best
                     .as_ref()
                     .is_none_or(|best| dealt.seconds < best.seconds)
                 {
                     best = Some(dealt);
+                    in_vain = 0;
                 }
             }
             let Some(largest) = subtrees.pop() else {
                 break;
             };
-            let children = tree.children(largest.root as usize).iter();
-            let children = children.filter_map(|&s| forecast.candidate(s));
-            subtrees.extend(children.filter(is_worth));
+            let below = tree.children(largest.root as usize);
+            subtrees.extend(forecast.candidates(below, least));
         }
         best
     }
@@ -310,8 +341,8 @@ mod tests {
     }
 
     fn best(tree: &Symbolic, devices: usize) -> Option<Mapping> {
-        let limits = Limits::default();
-        Mapping::best::<Full>(tree.tree(), &limits, &COSTS, devices, 8)
+        let (limits, costs) = (Limits::default(), DeviceCosts::default());
+        Mapping::best::<Full>(tree.tree(), &limits, &costs, devices, 8)
     }
 
     #[test]
@@ -339,7 +370,7 @@ mod tests {
         let last = of(1).max(of(0) + 4.0 + 8.0 * 0.0625);
         let root = forecast.shared[2] - forecast.shared[1] - forecast.shared[0];
         let entries = forecast.entries[0] as f64;
-        let above = (forecast.above[0] + root).max(4.0 * 4.0 + entries * 8.0 * 0.0625);
+        let above = (forecast.own[2] + root).max(4.0 * 4.0 + entries * 8.0 * 0.0625);
         assert_eq!(mapping.seconds, last + above);
         assert_eq!(mapping.seconds_alone, forecast.end[2] + forecast.shared[2]);
         // Crossing costs too much here.
@@ -352,6 +383,18 @@ mod tests {
         assert_eq!(best(&chain, 2), None);
         // Nor are small fronts.
         assert_eq!(best(&star(&[10, 10]), 2), None);
+    }
+
+    #[test]
+    fn what_cannot_be_given_is_dealt_out_by_its_children() {
+        // A root that is wide for that of a child, and in no tile of its own size.
+        let tree = tree_of(&[(2, 300), (2, 290), (ROOT, 40)]);
+        let limits = Limits {
+            tiled_front: 280,
+            ..Limits::default()
+        };
+        let mapping = Mapping::best::<Full>(tree.tree(), &limits, &COSTS, 2, 8).unwrap();
+        assert_eq!(mapping.roots, [[0], [1]].map(Vec::from));
     }
 
     #[test]

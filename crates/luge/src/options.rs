@@ -29,7 +29,8 @@ pub enum BackendChoice {
         ordinal: usize,
     },
     /// Several GPUs of this host. The first of them, by the driver's number, does all that one of them would; what is dealt out
-    /// to the others is said where it is: a [batch](crate::BatchFactors). Results are those of one GPU, bit for bit.
+    /// to the others is said where it is: the systems of a [batch](crate::BatchFactors), and
+    /// [subtrees](field@Options::deal_out) of one matrix. Results are those of one GPU, bit for bit.
     Gpus {
         /// Numbers of the devices.
         ordinals: Ordinals,
@@ -233,7 +234,7 @@ pub enum DeviceEngine {
     Tree,
 }
 
-/// Whether subtrees of one matrix are dealt out to the devices of a group; see [`BackendChoice::Gpus`].
+/// Whether subtrees of one matrix are dealt out to the devices of a [group](BackendChoice::Gpus).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub enum DealOut {
     /// Where that is predicted to take less than nine tenths of the time of one device.

@@ -115,7 +115,7 @@ fn assert_lu_is_that_of_one(
 
 #[test]
 fn factors_are_those_of_one_device() {
-    let a = dissected(&convection_diffusion_3d(6, 5, 5, 1.0));
+    let a = dissected(&convection_diffusion_3d(5, 4, 4, 1.0));
     let problem = frontal::Problem::new(&a, &TreeOptions::default());
     for tiled_front in [u32::MAX, 30] {
         for devices in [2, 3, 5] {
@@ -130,7 +130,7 @@ fn factors_are_those_of_one_device() {
 
 #[test]
 fn devices_may_have_nothing_to_do() {
-    let a = dissected(&convection_diffusion_2d(9, 8, 1.0));
+    let a = dissected(&convection_diffusion_2d(7, 6, 1.0));
     let problem = frontal::Problem::new(&a, &TreeOptions::default());
     // All on one, be it the first or another one, with nothing above.
     for device in 0..3 {
@@ -146,7 +146,7 @@ fn devices_may_have_nothing_to_do() {
 
 #[test]
 fn what_fails_is_found_on_every_device() {
-    let a = dissected(&convection_diffusion_2d(9, 8, 1.0));
+    let a = dissected(&convection_diffusion_2d(7, 6, 1.0));
     let mut problem = frontal::Problem::new(&a, &TreeOptions::default());
     let streams = streams(2);
     let memory = MemoryPlan::with_limits(&problem.symbolic, tiled(u32::MAX));
@@ -236,11 +236,11 @@ fn symmetric_factors_are_those_of_one_device() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 8, ..ProptestConfig::default() })]
 
     #[test]
     fn any_mapping_has_the_same_bits(
-        (nx, ny) in (2usize..9, 2usize..9),
+        (nx, ny) in (2usize..7, 2usize..7),
         devices in 2usize..5,
         seed in any::<u64>(),
         share in 1u64..4,

@@ -2,6 +2,7 @@
 
 mod batch;
 mod corpus;
+mod dealt;
 mod dense_rows;
 mod device;
 mod device_delays;

@@ -67,8 +67,8 @@ pub(super) unsafe fn scaled<F: Scalar, S: Simd<F>, const CONJUGATE: bool>(
 /// The processor has the instructions.
 #[inline(always)]
 unsafe fn maybe_conjugate<F: Scalar, S: Simd<F>, const CONJUGATE: bool>(v: S::V) -> S::V {
-    // SAFETY: the caller's contract.
     if CONJUGATE {
+        // SAFETY: the caller's contract.
         unsafe { S::conjugate(v) }
     } else {
         v

@@ -254,9 +254,15 @@ pub fn max_l<F: Scalar>(options: &Options) -> f64 {
     }
 }
 
-/// A real matrix, and complex ones that are made of it: symmetric ones unless the pivots are to have signs.
+/// Orders up to which complex matrices are made of real ones: that of fronts of several blocks.
+const MAX_COMPLEX_ORDER: usize = 130;
+
+/// A real matrix, and complex ones that are made of it if it is not large: symmetric ones unless the pivots are to have signs.
 pub fn factorize_and_check(a: &Matrix, options: &Options) {
     check_all_kernels::<f64>(a, options, &all_trees());
+    if a.n() > MAX_COMPLEX_ORDER {
+        return;
+    }
     let has_signs = !matches!(options.pivots.kind, PivotKind::Symmetric { .. });
     let forms = [Form::Hermitian, Form::Symmetric];
     for &form in &forms[..if has_signs { 1 } else { 2 }] {

@@ -444,7 +444,7 @@ mod over {
             }
             // The entries were rounded, and so may be another matrix, hardly a regular one.
             Ok(factors) => {
-                let warnings = factors.inform().warnings;
+                let warnings = &factors.inform().warnings;
                 let is_told = |w: &Warning| matches!(w, Warning::IllConditioned { .. });
                 assert!(warnings.iter().any(is_told), "{warnings:?}");
             }

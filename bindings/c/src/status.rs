@@ -177,7 +177,7 @@ fn code(error: &Error) -> luge_status {
         Error::ZerosOnly { .. } => LUGE_ERROR_ZEROS_ONLY,
         Error::ZeroPivot { .. } => LUGE_ERROR_ZERO_PIVOT,
         Error::NoPivots { .. } => LUGE_ERROR_NO_PIVOTS,
-        Error::NotSymmetric { .. } => LUGE_ERROR_NOT_SYMMETRIC,
+        Error::NotSymmetric { .. } | Error::NotHermitian { .. } => LUGE_ERROR_NOT_SYMMETRIC,
         Error::NotPositiveDefinite { .. } => LUGE_ERROR_NOT_POSITIVE_DEFINITE,
         Error::SingularToRounding { .. } => LUGE_ERROR_SINGULAR_TO_ROUNDING,
         Error::Overflow { .. } => LUGE_ERROR_OVERFLOW,
@@ -220,6 +220,7 @@ impl luge_error {
             Error::NotFinite { row, column }
             | Error::RightHandSideNotFinite { row, column }
             | Error::NotSymmetric { row, column }
+            | Error::NotHermitian { row, column }
             | Error::ExtraEntry { row, column } => {
                 (self.row, self.column) = (place(row), place(column));
             }

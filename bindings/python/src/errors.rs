@@ -71,6 +71,7 @@ fn describe(error: &Error, fields: &Bound<'_, PyDict>) -> PyResult<&'static str>
         Error::ZeroPivot { column } => set!("ZeroPivot", column),
         Error::NoPivots { column } => set!("NoPivots", column),
         Error::NotSymmetric { row, column } => set!("NotSymmetric", row, column),
+        Error::NotHermitian { row, column } => set!("NotHermitian", row, column),
         Error::NotPositiveDefinite { column, pivot } => {
             set!("NotPositiveDefinite", column, pivot)
         }

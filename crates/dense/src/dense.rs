@@ -8,6 +8,7 @@
 
 use luge_sparse::Scalar;
 
+use super::Products;
 use super::simd::Simd;
 
 /// Columns of a register tile.
@@ -94,13 +95,7 @@ unsafe fn tile<
 /// As [`gemm`].
 #[inline(always)]
 #[expect(clippy::too_many_arguments)]
-pub(crate) unsafe fn strip<
-    F: Scalar,
-    S: Simd<F>,
-    const N: usize,
-    const NT: bool,
-    const LAST: bool,
->(
+unsafe fn strip<F: Scalar, S: Simd<F>, const N: usize, const NT: bool, const LAST: bool>(
     rows: usize,
     depth: usize,
     a: *const F,
@@ -112,21 +107,28 @@ pub(crate) unsafe fn strip<
 ) {
     // SAFETY: the caller's contract; every tile stays within `rows`.
     unsafe {
+        // One copy of each tile: the compiler takes its time for them.
         let full = S::mask(S::W);
         let mut i = 0;
-        while i + MV * S::W <= rows {
-            tile::<F, S, MV, N, NT, LAST>(depth, a.add(i), lda, b, ldb, c.add(i), ldc, full);
+        while rows - i > 2 * S::W {
+            let left = rows - i;
+            let mask = if left >= MV * S::W {
+                full
+            } else {
+                S::mask(left - 2 * S::W)
+            };
+            tile::<F, S, MV, N, NT, LAST>(depth, a.add(i), lda, b, ldb, c.add(i), ldc, mask);
             i += MV * S::W;
+            if left <= MV * S::W {
+                return;
+            }
         }
         let left = rows - i;
         if left == 0 {
             return;
         }
         let (a, c) = (a.add(i), c.add(i));
-        if left > 2 * S::W {
-            let mask = S::mask(left - 2 * S::W);
-            tile::<F, S, 3, N, NT, LAST>(depth, a, lda, b, ldb, c, ldc, mask);
-        } else if left > S::W {
+        if left > S::W {
             let mask = S::mask(left - S::W);
             tile::<F, S, 2, N, NT, LAST>(depth, a, lda, b, ldb, c, ldc, mask);
         } else {
@@ -207,7 +209,7 @@ const BLOCK_BYTES: usize = 384 * 1024;
 ///
 /// The matrices are valid for their sizes and do not overlap.
 #[inline(always)]
-pub(crate) unsafe fn trsm<F: Scalar, S: Simd<F>>(
+pub(crate) unsafe fn trsm<F: Scalar, S: Products<F>>(
     rows: usize,
     p: usize,
     l: *const F,
@@ -220,7 +222,7 @@ pub(crate) unsafe fn trsm<F: Scalar, S: Simd<F>>(
         // SAFETY: the caller's contract.
         unsafe {
             if j > 0 {
-                gemm::<F, S, true, true>(&Gemm {
+                S::gemm_nt_last(&Gemm {
                     rows,
                     columns: NR.min(p - j),
                     depth: j,

@@ -22,7 +22,7 @@ pub use symmetric::{
 
 use std::sync::OnceLock;
 
-use luge_sparse::{RealScalar, ResolvedPivots, ResolvedSymmetric, Scalar};
+use luge_sparse::{Form, ResolvedPivots, ResolvedSymmetric, Scalar};
 use num_complex::Complex;
 
 use simd::{Portable, Simd};
@@ -41,10 +41,18 @@ type FactorizeBlock<F> = unsafe fn(
     &SymmetricPanel<F>,
     usize,
     usize,
-    &ResolvedSymmetric<F>,
+    &ResolvedSymmetric<<F as Scalar>::Real>,
     &mut BlockScratch<F>,
     *mut F,
-) -> Progress<F>;
+) -> Progress<<F as Scalar>::Real>;
+
+/// Of [`SymmetricKernels::eliminate_symmetric`].
+type EliminateSymmetric<F> = unsafe fn(
+    &SymmetricPanel<F>,
+    usize,
+    usize,
+    &ResolvedSymmetric<<F as Scalar>::Real>,
+) -> Progress<<F as Scalar>::Real>;
 
 /// The kernels of one type for one instruction set.
 ///
@@ -81,19 +89,23 @@ impl<F: Scalar> std::fmt::Debug for Kernels<F> {
     }
 }
 
-/// The kernels of a real type for one instruction set, with those for symmetric fronts.
+/// The kernels of one type for one instruction set, with those for symmetric fronts of one [`Form`]. Of real types there is one
+/// table for both.
 ///
 /// # Safety
 ///
 /// As [`Kernels`].
-pub struct SymmetricKernels<F: RealScalar> {
-    /// What fronts of both kinds use.
+pub struct SymmetricKernels<F: Scalar> {
+    /// What fronts of all kinds use.
     pub general: &'static Kernels<F>,
+    /// What counterparts across the diagonal are; the panels that the kernels are given have the same.
+    pub form: Form,
     /// C −= A·Bᵀ with B columns × depth, on and below the diagonal of C; entries less than eight rows above it are
     /// changed too. There are at least as many rows as columns.
     pub gemm_lower: unsafe fn(&Gemm<F>),
-    /// X := L·D for some rows of L: rows, pivots, L, the diagonal block of the pivots, the leading dimension of both, X,
-    /// its leading dimension. The pivots are those of a symmetric front, none of order 2 is split.
+    /// X := L·D for some rows of L, or its conjugate if the front is Hermitian: rows, pivots, L, the diagonal block of the
+    /// pivots, the leading dimension of both, X, its leading dimension. The pivots are those of a symmetric front, none of
+    /// order 2 is split.
     pub times_diagonal: unsafe fn(usize, usize, *const F, *const F, usize, *mut F, usize),
     /// Eliminates as many of the columns `lo..hi` of a symmetric front as have acceptable pivots, with the block alone
     /// searched; no other column sees them. The front, `lo`, `hi`, the rule, arrays to work in, and room for the
@@ -101,13 +113,12 @@ pub struct SymmetricKernels<F: RealScalar> {
     pub factorize_block: FactorizeBlock<F>,
     /// Eliminates as many of the columns `lo..hi` of a symmetric front as have acceptable pivots, one after the other, and
     /// updates the others of them: the front, `lo`, `hi`, the rule.
-    pub eliminate_symmetric:
-        unsafe fn(&SymmetricPanel<F>, usize, usize, &ResolvedSymmetric<F>) -> Progress<F>,
+    pub eliminate_symmetric: EliminateSymmetric<F>,
     /// Adds the column sums of |L|·|D|·|Lᵀ| of a symmetric front, and returns the largest magnitude in L.
-    pub check_lower: unsafe fn(&CheckLower<F>) -> F,
+    pub check_lower: unsafe fn(&CheckLower<F>) -> F::Real,
 }
 
-impl<F: RealScalar> std::ops::Deref for SymmetricKernels<F> {
+impl<F: Scalar> std::ops::Deref for SymmetricKernels<F> {
     type Target = Kernels<F>;
 
     fn deref(&self) -> &Kernels<F> {
@@ -115,15 +126,30 @@ impl<F: RealScalar> std::ops::Deref for SymmetricKernels<F> {
     }
 }
 
-impl<F: RealScalar> std::fmt::Debug for SymmetricKernels<F> {
+impl<F: Scalar> std::fmt::Debug for SymmetricKernels<F> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "SymmetricKernels({})", self.name)
     }
 }
 
+/// Products that several kernels of an instruction set are made of, as functions with that set enabled: inlined into each of
+/// them, they would take most of the time in which this crate is compiled.
+///
+/// # Safety
+///
+/// As [`Simd`], and as the kernels of these names.
+trait Products<F: Scalar>: Simd<F> {
+    /// C −= A·Bᵀ.
+    unsafe fn gemm_nt(g: &Gemm<F>);
+    /// C −= A·Bᵀ, with A as the second factor of each product.
+    unsafe fn gemm_nt_last(g: &Gemm<F>);
+    /// X := X·L⁻ᵀ.
+    unsafe fn trsm(rows: usize, p: usize, l: *const F, ldl: usize, x: *mut F, ldx: usize);
+}
+
 /// Functions with their instruction set enabled; the generic bodies are inlined into them.
 macro_rules! entry_points {
-    ($module:ident, $float:ty, $simd:ty, $name:literal $(, $features:literal)?) => {
+    ($module:ident, $float:ty, $simd:ty, $last:ident, $name:literal, ($($features:literal)?)) => {
         mod $module {
             use super::*;
 
@@ -199,6 +225,44 @@ macro_rules! entry_points {
                 unsafe { dense::gemv_transposed::<$float, $simd>(n, k, a, lda, x, y) }
             }
 
+            last_product!($last, $float, $simd, ($($features)?));
+
+            $(#[target_feature(enable = $features)])?
+            pub(super) unsafe fn gemm_lower(g: &Gemm<$float>) {
+                // SAFETY: the caller's contract.
+                unsafe { symmetric::gemm_lower::<$float, $simd>(g) }
+            }
+            $(#[target_feature(enable = $features)])?
+            pub(super) unsafe fn check_lower(f: &CheckLower<$float>) -> <$float as Scalar>::Real {
+                // SAFETY: the caller's contract.
+                unsafe { symmetric::check_lower::<$float, $simd>(f) }
+            }
+
+            impl Products<$float> for $simd {
+                #[inline(always)]
+                unsafe fn gemm_nt(g: &Gemm<$float>) {
+                    // SAFETY: the caller's contract.
+                    unsafe { gemm_nt(g) }
+                }
+                #[inline(always)]
+                unsafe fn gemm_nt_last(g: &Gemm<$float>) {
+                    // SAFETY: the caller's contract.
+                    unsafe { $last(g) }
+                }
+                #[inline(always)]
+                unsafe fn trsm(
+                    rows: usize,
+                    p: usize,
+                    l: *const $float,
+                    ldl: usize,
+                    x: *mut $float,
+                    ldx: usize,
+                ) {
+                    // SAFETY: the caller's contract.
+                    unsafe { trsm(rows, p, l, ldl, x, ldx) }
+                }
+            }
+
             pub(super) static KERNELS: Kernels<$float> = Kernels {
                 name: $name,
                 gemm_nt,
@@ -214,18 +278,26 @@ macro_rules! entry_points {
     };
 }
 
-/// The same for symmetric fronts, beside the others in a module of their own.
+/// The product with A as the second factor: of real numbers the order of factors does not matter, and there is one function
+/// for both.
+macro_rules! last_product {
+    (gemm_nt, $float:ty, $simd:ty, $features:tt) => {};
+    (gemm_nt_last, $float:ty, $simd:ty, ($($features:literal)?)) => {
+        $(#[target_feature(enable = $features)])?
+        unsafe fn gemm_nt_last(g: &Gemm<$float>) {
+            // SAFETY: the caller's contract.
+            unsafe { dense::gemm::<$float, $simd, true, true>(g) }
+        }
+    };
+}
+
+/// The same for fronts of one form, beside the others in a module of their own.
 macro_rules! symmetric_entry_points {
-    ($module:ident, $general:ident, $float:ty, $simd:ty $(, $features:literal)?) => {
+    ($module:ident, $general:ident, $float:ty, $simd:ty, $hermitian:literal, ($($features:literal)?)) => {
         mod $module {
             use super::*;
 
             // SAFETY of the functions: as above.
-            $(#[target_feature(enable = $features)])?
-            unsafe fn gemm_lower(g: &Gemm<$float>) {
-                // SAFETY: the caller's contract.
-                unsafe { symmetric::gemm_lower::<$float, $simd>(g) }
-            }
             $(#[target_feature(enable = $features)])?
             unsafe fn times_diagonal(
                 rows: usize,
@@ -238,7 +310,9 @@ macro_rules! symmetric_entry_points {
             ) {
                 // SAFETY: the caller's contract.
                 unsafe {
-                    symmetric::times_diagonal::<$float, $simd>(rows, pivots, l, d, ld, x, ldx);
+                    symmetric::times_diagonal::<$float, $simd, $hermitian>(
+                        rows, pivots, l, d, ld, x, ldx,
+                    );
                 }
             }
             $(#[target_feature(enable = $features)])?
@@ -246,13 +320,15 @@ macro_rules! symmetric_entry_points {
                 front: &SymmetricPanel<$float>,
                 lo: usize,
                 hi: usize,
-                rule: &ResolvedSymmetric<$float>,
+                rule: &ResolvedSymmetric<<$float as Scalar>::Real>,
                 scratch: &mut BlockScratch<$float>,
                 x: *mut $float,
-            ) -> Progress<$float> {
+            ) -> Progress<<$float as Scalar>::Real> {
                 // SAFETY: the caller's contract.
                 unsafe {
-                    symmetric::factorize_block::<$float, $simd>(front, lo, hi, rule, scratch, x)
+                    symmetric::factorize_block::<$float, $simd, $hermitian>(
+                        front, lo, hi, rule, scratch, x,
+                    )
                 }
             }
             $(#[target_feature(enable = $features)])?
@@ -260,57 +336,84 @@ macro_rules! symmetric_entry_points {
                 front: &SymmetricPanel<$float>,
                 lo: usize,
                 hi: usize,
-                rule: &ResolvedSymmetric<$float>,
-            ) -> Progress<$float> {
+                rule: &ResolvedSymmetric<<$float as Scalar>::Real>,
+            ) -> Progress<<$float as Scalar>::Real> {
                 // SAFETY: the caller's contract.
                 unsafe {
-                    symmetric::eliminate_symmetric::<$float, $simd>(front, lo, hi, rule)
+                    symmetric::eliminate_symmetric::<$float, $simd, $hermitian>(front, lo, hi, rule)
                 }
-            }
-            $(#[target_feature(enable = $features)])?
-            unsafe fn check_lower(f: &CheckLower<$float>) -> $float {
-                // SAFETY: the caller's contract.
-                unsafe { symmetric::check_lower::<$float, $simd>(f) }
             }
 
             pub(super) static KERNELS: SymmetricKernels<$float> = SymmetricKernels {
                 general: &$general::KERNELS,
-                gemm_lower,
+                form: if $hermitian {
+                    Form::Hermitian
+                } else {
+                    Form::Symmetric
+                },
+                gemm_lower: $general::gemm_lower,
                 times_diagonal,
                 factorize_block,
                 eliminate_symmetric,
-                check_lower,
+                check_lower: $general::check_lower,
             };
         }
     };
 }
 
-entry_points!(portable_f64, f64, Portable<2>, "portable");
-entry_points!(portable_f32, f32, Portable<4>, "portable");
-entry_points!(portable_c64, Complex<f64>, Portable<1>, "portable");
-entry_points!(portable_c32, Complex<f32>, Portable<2>, "portable");
-symmetric_entry_points!(symmetric_portable_f64, portable_f64, f64, Portable<2>);
-symmetric_entry_points!(symmetric_portable_f32, portable_f32, f32, Portable<4>);
-
-#[cfg(target_arch = "x86_64")]
-macro_rules! x86_entry_points {
-    ($simd:ty, $name:literal, $features:literal, $($module:ident: $float:ty),*; $($symmetric:ident: $general:ident, $real:ty),*) => {
-        $(entry_points!($module, $float, $simd, $name, $features);)*
-        $(symmetric_entry_points!($symmetric, $general, $real, $simd, $features);)*
+/// All kernels of one instruction set. Of each type: the module, the vectors, the product with A as the second factor, and the
+/// modules of symmetric fronts, each with whether it is for Hermitian ones.
+macro_rules! instruction_set {
+    ($name:literal, $features:tt, $($module:ident: $float:ty, $simd:ty, $last:ident, [$($of:tt)*];)*) => {
+        $(
+            entry_points!($module, $float, $simd, $last, $name, $features);
+            forms!($module, $float, $simd, $features, $($of)*);
+        )*
     };
 }
 
-#[cfg(target_arch = "x86_64")]
-x86_entry_points!(
-    simd::Avx2, "avx2", "avx2,fma",
-    avx2_f64: f64, avx2_f32: f32, avx2_c64: Complex<f64>, avx2_c32: Complex<f32>;
-    symmetric_avx2_f64: avx2_f64, f64, symmetric_avx2_f32: avx2_f32, f32
+macro_rules! forms {
+    ($general:ident, $float:ty, $simd:ty, $features:tt, $($form:ident: $hermitian:literal),*) => {
+        forms!(@each [$general, $float, $simd, $features] $($form: $hermitian),*);
+    };
+    (@each $of:tt $($form:ident: $hermitian:literal),*) => {
+        $(forms!(@one $of $form: $hermitian);)*
+    };
+    (@one [$general:ident, $float:ty, $simd:ty, $features:tt] $form:ident: $hermitian:literal) => {
+        symmetric_entry_points!($form, $general, $float, $simd, $hermitian, $features);
+    };
+}
+
+instruction_set!(
+    "portable", (),
+    portable_f64: f64, Portable<2>, gemm_nt, [symmetric_portable_f64: false];
+    portable_f32: f32, Portable<4>, gemm_nt, [symmetric_portable_f32: false];
+    portable_c64: Complex<f64>, Portable<1>, gemm_nt_last,
+        [symmetric_portable_c64: false, hermitian_portable_c64: true];
+    portable_c32: Complex<f32>, Portable<2>, gemm_nt_last,
+        [symmetric_portable_c32: false, hermitian_portable_c32: true];
 );
+
 #[cfg(target_arch = "x86_64")]
-x86_entry_points!(
-    simd::Avx512, "avx512", "avx512f,avx512dq,avx512vl,avx512bw,avx2,fma",
-    avx512_f64: f64, avx512_f32: f32, avx512_c64: Complex<f64>, avx512_c32: Complex<f32>;
-    symmetric_avx512_f64: avx512_f64, f64, symmetric_avx512_f32: avx512_f32, f32
+instruction_set!(
+    "avx2", ("avx2,fma"),
+    avx2_f64: f64, simd::Avx2, gemm_nt, [symmetric_avx2_f64: false];
+    avx2_f32: f32, simd::Avx2, gemm_nt, [symmetric_avx2_f32: false];
+    avx2_c64: Complex<f64>, simd::Avx2, gemm_nt_last,
+        [symmetric_avx2_c64: false, hermitian_avx2_c64: true];
+    avx2_c32: Complex<f32>, simd::Avx2, gemm_nt_last,
+        [symmetric_avx2_c32: false, hermitian_avx2_c32: true];
+);
+
+#[cfg(target_arch = "x86_64")]
+instruction_set!(
+    "avx512", ("avx512f,avx512dq,avx512vl,avx512bw,avx2,fma"),
+    avx512_f64: f64, simd::Avx512, gemm_nt, [symmetric_avx512_f64: false];
+    avx512_f32: f32, simd::Avx512, gemm_nt, [symmetric_avx512_f32: false];
+    avx512_c64: Complex<f64>, simd::Avx512, gemm_nt_last,
+        [symmetric_avx512_c64: false, hermitian_avx512_c64: true];
+    avx512_c32: Complex<f32>, simd::Avx512, gemm_nt_last,
+        [symmetric_avx512_c32: false, hermitian_avx512_c32: true];
 );
 
 /// Types that have kernels: `f32`, `f64` and the complex numbers of both.
@@ -322,16 +425,13 @@ pub trait FrontalScalar: Scalar {
     fn kernels() -> &'static Kernels<Self> {
         Self::all_kernels()[0]
     }
-}
 
-/// Types that have kernels for symmetric fronts: `f32` and `f64`.
-pub trait SymmetricScalar: FrontalScalar + RealScalar {
-    /// As [`all_kernels`](FrontalScalar::all_kernels), with those for symmetric fronts.
-    fn all_symmetric_kernels() -> &'static [&'static SymmetricKernels<Self>];
+    /// As [`all_kernels`](Self::all_kernels), with those for symmetric fronts of this form.
+    fn all_symmetric_kernels(form: Form) -> &'static [&'static SymmetricKernels<Self>];
 
     /// The best of them.
-    fn symmetric_kernels() -> &'static SymmetricKernels<Self> {
-        Self::all_symmetric_kernels()[0]
+    fn symmetric_kernels(form: Form) -> &'static SymmetricKernels<Self> {
+        Self::all_symmetric_kernels(form)[0]
     }
 }
 
@@ -363,38 +463,45 @@ macro_rules! found {
 }
 
 macro_rules! frontal_scalar {
-    ($float:ty, $portable:ident, $avx2:ident, $avx512:ident) => {
+    (
+        $float:ty, [$($general:ident),*], symmetric: [$($symmetric:ident),*], hermitian: [$($hermitian:ident),*]
+    ) => {
         impl FrontalScalar for $float {
             fn all_kernels() -> &'static [&'static Kernels<Self>] {
-                found!(Kernels<$float>, $portable, $avx2, $avx512)
+                found!(Kernels<$float>, $($general),*)
+            }
+
+            fn all_symmetric_kernels(form: Form) -> &'static [&'static SymmetricKernels<Self>] {
+                match form {
+                    Form::Symmetric => found!(SymmetricKernels<$float>, $($symmetric),*),
+                    Form::Hermitian => found!(SymmetricKernels<$float>, $($hermitian),*),
+                }
             }
         }
     };
 }
 
-macro_rules! symmetric_scalar {
-    ($float:ty, $portable:ident, $avx2:ident, $avx512:ident) => {
-        impl SymmetricScalar for $float {
-            fn all_symmetric_kernels() -> &'static [&'static SymmetricKernels<Self>] {
-                found!(SymmetricKernels<$float>, $portable, $avx2, $avx512)
-            }
-        }
-    };
-}
-
-frontal_scalar!(f64, portable_f64, avx2_f64, avx512_f64);
-frontal_scalar!(f32, portable_f32, avx2_f32, avx512_f32);
-frontal_scalar!(Complex<f64>, portable_c64, avx2_c64, avx512_c64);
-frontal_scalar!(Complex<f32>, portable_c32, avx2_c32, avx512_c32);
-symmetric_scalar!(
+frontal_scalar!(
     f64,
-    symmetric_portable_f64,
-    symmetric_avx2_f64,
-    symmetric_avx512_f64
+    [portable_f64, avx2_f64, avx512_f64],
+    symmetric: [symmetric_portable_f64, symmetric_avx2_f64, symmetric_avx512_f64],
+    hermitian: [symmetric_portable_f64, symmetric_avx2_f64, symmetric_avx512_f64]
 );
-symmetric_scalar!(
+frontal_scalar!(
     f32,
-    symmetric_portable_f32,
-    symmetric_avx2_f32,
-    symmetric_avx512_f32
+    [portable_f32, avx2_f32, avx512_f32],
+    symmetric: [symmetric_portable_f32, symmetric_avx2_f32, symmetric_avx512_f32],
+    hermitian: [symmetric_portable_f32, symmetric_avx2_f32, symmetric_avx512_f32]
+);
+frontal_scalar!(
+    Complex<f64>,
+    [portable_c64, avx2_c64, avx512_c64],
+    symmetric: [symmetric_portable_c64, symmetric_avx2_c64, symmetric_avx512_c64],
+    hermitian: [hermitian_portable_c64, hermitian_avx2_c64, hermitian_avx512_c64]
+);
+frontal_scalar!(
+    Complex<f32>,
+    [portable_c32, avx2_c32, avx512_c32],
+    symmetric: [symmetric_portable_c32, symmetric_avx2_c32, symmetric_avx512_c32],
+    hermitian: [hermitian_portable_c32, hermitian_avx2_c32, hermitian_avx512_c32]
 );

@@ -5,7 +5,7 @@
 //! the shape of the loops around: `fnma` is one fused operation, or the same two everywhere.
 
 use luge_sparse::Scalar;
-use luge_sparse::num_traits::{Float, Zero};
+use luge_sparse::num_traits::Float;
 
 /// Vectors of `W` values.
 ///
@@ -41,6 +41,8 @@ pub(crate) trait Simd<F: Scalar>: Copy {
     unsafe fn add(a: Self::V, b: Self::V) -> Self::V;
     /// a·b.
     unsafe fn mul(a: Self::V, b: Self::V) -> Self::V;
+    /// The complex conjugates; real numbers as they are.
+    unsafe fn conjugate(a: Self::V) -> Self::V;
     /// The [magnitudes](Scalar::magnitude), as numbers of the same type.
     unsafe fn abs(a: Self::V) -> Self::V;
     /// The larger of both, lane by lane; unspecified for NaN, and for numbers that are not real.
@@ -135,6 +137,14 @@ impl<F: Scalar, const W: usize> Simd<F> for Portable<W> {
         v
     }
     #[inline(always)]
+    unsafe fn conjugate(a: Self::V) -> Self::V {
+        let mut v = a;
+        for i in 0..W {
+            v[i] = v[i].conjugate();
+        }
+        v
+    }
+    #[inline(always)]
     unsafe fn abs(a: Self::V) -> Self::V {
         let mut v = a;
         for i in 0..W {
@@ -146,7 +156,7 @@ impl<F: Scalar, const W: usize> Simd<F> for Portable<W> {
     unsafe fn max(a: Self::V, b: Self::V) -> Self::V {
         let mut v = a;
         for i in 0..W {
-            v[i] = if first(a[i]) > first(b[i]) {
+            v[i] = if a[i].real() > b[i].real() {
                 a[i]
             } else {
                 b[i]
@@ -168,9 +178,9 @@ impl<F: Scalar, const W: usize> Simd<F> for Portable<W> {
     }
     #[inline(always)]
     unsafe fn largest(a: Self::V) -> F::Real {
-        let mut v = first(a[0]);
+        let mut v = a[0].real();
         for i in 1..W {
-            let other = first(a[i]);
+            let other = a[i].real();
             v = if other > v { other } else { v };
         }
         v
@@ -181,23 +191,10 @@ impl<F: Scalar, const W: usize> Simd<F> for Portable<W> {
 #[inline(always)]
 fn plus_product<F: Scalar>(c: F, a: F, b: F) -> F {
     if cfg!(target_arch = "aarch64") && F::COMPONENTS == 1 {
-        F::from_real(first(a).mul_add(first(b), first(c)))
+        F::from_real(a.real().mul_add(b.real(), c.real()))
     } else {
         c + a * b
     }
-}
-
-/// The real part.
-#[inline(always)]
-fn first<F: Scalar>(number: F) -> F::Real {
-    let (mut found, mut is_first) = (F::Real::zero(), true);
-    number.map_components(|part| {
-        if is_first {
-            (found, is_first) = (part, false);
-        }
-        part
-    });
-    found
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -247,6 +244,7 @@ mod x86 {
             fn fma(a: __m512d, b: __m512d, c: __m512d) -> __m512d { _mm512_fmadd_pd(a, b, c) }
             fn add(a: __m512d, b: __m512d) -> __m512d { _mm512_add_pd(a, b) }
             fn mul(a: __m512d, b: __m512d) -> __m512d { _mm512_mul_pd(a, b) }
+            fn conjugate(a: __m512d) -> __m512d { a }
             fn abs(a: __m512d) -> __m512d { _mm512_abs_pd(a) }
             fn max(a: __m512d, b: __m512d) -> __m512d { _mm512_max_pd(a, b) }
             fn sum(a: __m512d) -> f64 { _mm512_reduce_add_pd(a) }
@@ -269,6 +267,7 @@ mod x86 {
             fn fma(a: __m512, b: __m512, c: __m512) -> __m512 { _mm512_fmadd_ps(a, b, c) }
             fn add(a: __m512, b: __m512) -> __m512 { _mm512_add_ps(a, b) }
             fn mul(a: __m512, b: __m512) -> __m512 { _mm512_mul_ps(a, b) }
+            fn conjugate(a: __m512) -> __m512 { a }
             fn abs(a: __m512) -> __m512 { _mm512_abs_ps(a) }
             fn max(a: __m512, b: __m512) -> __m512 { _mm512_max_ps(a, b) }
             fn sum(a: __m512) -> f32 { _mm512_reduce_add_ps(a) }
@@ -295,6 +294,7 @@ mod x86 {
             fn fma(a: __m256d, b: __m256d, c: __m256d) -> __m256d { _mm256_fmadd_pd(a, b, c) }
             fn add(a: __m256d, b: __m256d) -> __m256d { _mm256_add_pd(a, b) }
             fn mul(a: __m256d, b: __m256d) -> __m256d { _mm256_mul_pd(a, b) }
+            fn conjugate(a: __m256d) -> __m256d { a }
             fn abs(a: __m256d) -> __m256d { _mm256_andnot_pd(_mm256_set1_pd(-0.0), a) }
             fn max(a: __m256d, b: __m256d) -> __m256d { _mm256_max_pd(a, b) }
             fn sum(a: __m256d) -> f64 {{
@@ -323,6 +323,7 @@ mod x86 {
             fn fma(a: __m256, b: __m256, c: __m256) -> __m256 { _mm256_fmadd_ps(a, b, c) }
             fn add(a: __m256, b: __m256) -> __m256 { _mm256_add_ps(a, b) }
             fn mul(a: __m256, b: __m256) -> __m256 { _mm256_mul_ps(a, b) }
+            fn conjugate(a: __m256) -> __m256 { a }
             fn abs(a: __m256) -> __m256 { _mm256_andnot_ps(_mm256_set1_ps(-0.0), a) }
             fn max(a: __m256, b: __m256) -> __m256 { _mm256_max_ps(a, b) }
             fn sum(a: __m256) -> f32 {{
@@ -373,6 +374,9 @@ mod x86 {
                     fn add(a: $v, b: $v) -> $v { $add(a, b) }
                     fn mul(a: $v, b: $v) -> $v {
                         $fmaddsub(a, $dup(b), $mul($permute::<$exchanged>(a), $permute::<$imaginary>(b)))
+                    }
+                    fn conjugate(a: $v) -> $v {
+                        $xor($xor(a, $signs), <Self as Simd<$real>>::splat(-0.0))
                     }
                     fn abs(a: $v) -> $v {{
                         let parts = <Self as Simd<$real>>::abs(a);

@@ -67,7 +67,7 @@ pub use error::FrontalError;
 pub use grouped::{Grouped, grouped};
 pub use ldlt::{FrontalLdlt, Pivot, SymmetricQuality};
 pub use lu::FrontalLu;
-pub use luge_dense::{FrontalScalar, Kernels, SymmetricKernels, SymmetricScalar, inverse_of_two};
+pub use luge_dense::{FrontalScalar, Kernels, SymmetricKernels, inverse_of_two};
 pub use options::Options;
 pub use storage::{FrontEntries, Full, Lower, Storage};
 pub use symbolic::Symbolic;

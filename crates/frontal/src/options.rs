@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use luge_sparse::{CancelFlag, MemoryBudget, PivotPolicy};
+use luge_sparse::{CancelFlag, Form, MemoryBudget, PivotPolicy};
 
 /// How a factorization goes about its pivots and resources.
 #[derive(Debug, Clone)]
@@ -13,6 +13,8 @@ pub struct Options {
     /// What small pivots are relative to where the matrix is a part of another one; `None`: the largest magnitude of the
     /// matrix.
     pub max_b: Option<f64>,
+    /// What the entries of a symmetric matrix are across its diagonal. General matrices have no use for it.
+    pub form: Form,
     /// Where pivots have [expected signs](luge_sparse::PivotKind::Signed): by what the pivot of each column of the pattern is
     /// replaced if it has not the sign of that, or is too small beside it; finite and not zero.
     pub expected: Option<Arc<[f64]>>,
@@ -37,6 +39,7 @@ impl Default for Options {
         Self {
             pivots: PivotPolicy::threshold(Self::THRESHOLD),
             max_b: None,
+            form: Form::Symmetric,
             expected: None,
             threads: 1,
             cancel: CancelFlag::new(),

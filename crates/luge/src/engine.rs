@@ -131,7 +131,8 @@ pub(crate) trait Engine<W>: Send + Sync {
         Ok(None)
     }
 
-    /// Replaces right-hand sides, one after another, by solutions with F = Dr⁻¹·Pᵀ·L or with its transpose; the entry of
+    /// Replaces right-hand sides, one after another, by solutions with F = Dr⁻¹·Pᵀ·L or with its transpose, of a Hermitian
+    /// matrix its conjugate transpose; the entry of
     /// a pivot has the place of its column of A.
     ///
     /// # Panics

@@ -150,6 +150,16 @@ pub enum Error {
         /// Its column.
         column: usize,
     },
+    /// A matrix that is declared Hermitian is not.
+    #[error(
+        "the matrix is not Hermitian: the entry in row {row}, column {column} has no conjugate across the diagonal"
+    )]
+    NotHermitian {
+        /// Row of the first such entry. On the diagonal it is not real.
+        row: usize,
+        /// Its column.
+        column: usize,
+    },
     /// The matrix is not positive definite, and the options say that it is.
     #[error(
         "the matrix is not positive definite: the pivot of column {column} is {pivot:.1e} after scaling"

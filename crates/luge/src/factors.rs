@@ -322,14 +322,15 @@ impl<T: Scalar> Factors<T> {
         self.computed.engine().determinant()
     }
 
-    /// How many eigenvalues of a symmetric matrix are positive, negative and zero: those of the D of its factorization
-    /// (Sylvester's law of inertia). `None` if the matrix was factorized as a general one.
+    /// How many eigenvalues of a symmetric or Hermitian matrix are positive, negative and zero: those of the D of its factorization
+    /// (Sylvester's law of inertia). `None` if the matrix was factorized as a general one, or is complex symmetric: then its
+    /// eigenvalues have no signs.
     ///
     /// No solve and no other work is needed. Zero are the pivots with which
     /// [`SingularAction::Continue`](crate::SingularAction::Continue) went on.
     pub fn inertia(&self) -> Option<Inertia> {
         let report = self.computed.engine().report();
-        report.symmetric.map(|symmetric| symmetric.inertia)
+        report.symmetric.and_then(|symmetric| symmetric.inertia)
     }
 
     /// The columns of the matrix whose pivots were replaced, ascending: as many as [`Inform::num_perturbed`] says. `None` where
@@ -497,8 +498,8 @@ impl<T: Scalar> Factors<T> {
     /// is no rounding error.
     fn one_pass(&self, transpose: bool) -> OnePass {
         let target = self.plan.shared.target;
-        if self.plan.shared.symmetry.is_some() && self.inertia().is_some_and(|known| known.zero > 0)
-        {
+        let report = self.computed.engine().report();
+        if report.symmetric.is_some_and(|known| known.num_zero > 0) {
             return OnePass::Measured;
         }
         match &self.computed {
@@ -761,8 +762,8 @@ impl<T: Scalar> Factors<T> {
     }
 }
 
-impl<T: RealScalar> Factors<T> {
-    /// L and D of a symmetric matrix, to solve with each by itself, and with another D. `None` if the matrix was factorized
+impl<T: Scalar> Factors<T> {
+    /// L and D of a symmetric or Hermitian matrix, to solve with each by itself, and with another D. `None` if the matrix was factorized
     /// as a general one.
     ///
     /// # Errors
@@ -1459,15 +1460,15 @@ impl<T: Scalar> std::fmt::Debug for Factors<T> {
 
 impl Inform {
     fn describe_symmetric_factors(&mut self, symmetric: &SymmetricReport) {
-        let rank = self.n - symmetric.inertia.zero;
+        let rank = self.n - symmetric.num_zero;
         self.num_two = Some(symmetric.num_two);
         self.num_second_pass = symmetric.num_second_pass;
-        self.num_neg = Some(symmetric.inertia.negative);
+        self.num_neg = symmetric.inertia.map(|inertia| inertia.negative);
         self.rank = Some(rank);
         self.kind = if symmetric.is_definite {
             MatrixKind::PositiveDefinite.name()
         } else {
-            MatrixKind::Symmetric.name()
+            MatrixKind::of_form(symmetric.form).name()
         };
         let searched = symmetric.is_searched;
         self.pivoting = Some(if searched { "threshold" } else { "static" });

@@ -6,7 +6,7 @@ use luge_frontal::FrontalScalar;
 use luge_numeric::cpu::Entries;
 use luge_numeric::cpu::blocks::{BlockLu, BlockPlan, FrontSizes, Options};
 use luge_sparse::num_traits::One;
-use luge_sparse::{CancelFlag, Cancelled, Inertia, Quality, RowPerm};
+use luge_sparse::{CancelFlag, Cancelled, Form, Inertia, Quality, RowPerm};
 
 use crate::determinant::Determinant;
 use crate::error::PhaseError;
@@ -123,7 +123,8 @@ pub(crate) trait LdltParts<F>: Send + Sync {
     /// Columns of B whose pivots were replaced, if they are known.
     fn perturbed(&self) -> Option<&[u32]>;
 
-    /// Replaces right-hand sides by solutions with L or its transpose, each pivot's entry in the place of its column.
+    /// Replaces right-hand sides by solutions with L or its transpose, of a Hermitian matrix its conjugate transpose, each
+    /// pivot's entry in the place of its column.
     fn solve_triangle(
         &self,
         x: &mut [F],
@@ -141,7 +142,12 @@ pub(crate) struct SymmetricReport {
     pub is_definite: bool,
     /// Whether pivots were searched.
     pub is_searched: bool,
-    pub inertia: Inertia,
+    /// What counterparts across the diagonal are.
+    pub form: Form,
+    /// Signs of the eigenvalues, if they have any.
+    pub inertia: Option<Inertia>,
+    /// Zero pivots that were accepted.
+    pub num_zero: usize,
     /// Pivots of order 2.
     pub num_two: usize,
     /// Pivot columns that blocks did not find, where they were tried.

@@ -226,7 +226,7 @@ pub struct Inform {
     /// Columns of a symmetric matrix whose pivots were found one by one, after a
     /// [search by blocks](crate::SymmetricPivoting) or in place of one, on the CPU.
     pub num_second_pass: Option<usize>,
-    /// Negative eigenvalues of a symmetric matrix; [`Factors::inertia`](crate::Factors::inertia) has all counts.
+    /// Negative eigenvalues of a symmetric or Hermitian matrix, not of a complex symmetric one; [`Factors::inertia`](crate::Factors::inertia) has all counts.
     pub num_neg: Option<usize>,
     /// Numeric rank: n once factorized, for singular matrices are refused, unless
     /// [`SingularAction::Continue`](crate::SingularAction::Continue) lets a symmetric one pass.

@@ -1,14 +1,16 @@
-//! L and D of a symmetric matrix, each by itself.
+//! L and D of a symmetric or Hermitian matrix, each by itself.
 
-use luge_sparse::{Inertia, RealScalar, Scalar};
+use luge_sparse::num_traits::{Float, One, Zero};
+use luge_sparse::{Form, Inertia, Scalar};
 
 use crate::engine::{Engine, check_right_hand_sides};
 use crate::error::Error;
 
-/// The factors of a symmetric matrix taken apart, as [`Factors::ldlt`](crate::Factors::ldlt) lends them.
+/// The factors of a symmetric or Hermitian matrix taken apart, as [`Factors::ldlt`](crate::Factors::ldlt) lends them.
 ///
 /// A = F·D·Fᵀ, where D is block diagonal with pivots of order 1 and 2 in the order of elimination, and F = S⁻¹·Pᵀ·L is the
-/// unit lower triangle L with its rows where they are in A, S the scaling of rows and columns by powers of two. A
+/// unit lower triangle L with its rows where they are in A, S the scaling of rows and columns by powers of two. Of a complex
+/// [Hermitian](crate::MatrixKind::Hermitian) matrix it is A = F·D·Fᴴ, and Fᴴ stands for Fᵀ below. A
 /// [positive definite](crate::MatrixKind::PositiveDefinite) matrix has a D of positive numbers.
 ///
 /// D is a copy on the host that [`set_d`](Self::set_d) replaces; [`Factors`](crate::Factors) keep theirs. Nothing here is
@@ -41,16 +43,21 @@ use crate::error::Error;
 pub struct Ldlt<'a, T: Scalar> {
     engine: &'a dyn Engine<T::Wide>,
     n: usize,
+    form: Form,
     order: Vec<usize>,
     d: Vec<T>,
 }
 
-impl<'a, T: RealScalar> Ldlt<'a, T> {
+impl<'a, T: Scalar> Ldlt<'a, T> {
     /// The parts of these factors of order `n`, if they are those of a symmetric matrix.
     pub(crate) fn of(engine: &'a dyn Engine<T::Wide>, n: usize) -> Result<Option<Self>, Error> {
+        let Some(report) = engine.report().symmetric else {
+            return Ok(None);
+        };
         Ok(engine.pivots()?.map(|pivots| Self {
             engine,
             n,
+            form: report.form,
             order: pivots.order,
             d: pivots.d.into_iter().map(T::narrow).collect(),
         }))
@@ -62,19 +69,25 @@ impl<'a, T: RealScalar> Ldlt<'a, T> {
     }
 
     /// D in the order of elimination, 2 n numbers: number 2 i is D(i, i), number 2 i + 1 is D(i + 1, i), zero unless
-    /// pivots i and i + 1 are one of order 2. A zero pivot, with which
+    /// pivots i and i + 1 are one of order 2; D(i, i + 1) is the same number, or in a Hermitian matrix the conjugate of that. A zero
+    /// pivot, with which
     /// [`SingularAction::Continue`](crate::SingularAction::Continue) went on, is zero.
     pub fn d(&self) -> &[T] {
         &self.d
     }
 
-    /// How many eigenvalues of D are positive, negative and zero: D as it is now, [replaced](Self::set_d) or not.
-    pub fn inertia(&self) -> Inertia {
+    /// How many eigenvalues of D are positive, negative and zero: D as it is now, [replaced](Self::set_d) or not. `None` for
+    /// a complex symmetric matrix, whose eigenvalues have no signs.
+    pub fn inertia(&self) -> Option<Inertia> {
+        if T::COMPONENTS > 1 && self.form == Form::Symmetric {
+            return None;
+        }
         let mut inertia = Inertia::default();
-        let mut count = |eigenvalue: T| {
-            if eigenvalue > T::zero() {
+        let zero = T::Real::zero();
+        let mut count = |eigenvalue: T::Real| {
+            if eigenvalue > zero {
                 inertia.positive += 1;
-            } else if eigenvalue < T::zero() {
+            } else if eigenvalue < zero {
                 inertia.negative += 1;
             } else {
                 inertia.zero += 1;
@@ -82,35 +95,33 @@ impl<'a, T: RealScalar> Ldlt<'a, T> {
         };
         let mut i = 0;
         while i < self.n {
-            let [d, off] = [self.d[2 * i], self.d[2 * i + 1]];
-            if off == T::zero() {
+            let (d, off) = (self.d[2 * i].real(), self.d[2 * i + 1].modulus());
+            if off == zero {
                 count(d);
                 i += 1;
                 continue;
             }
-            let next = self.d[2 * i + 2];
+            let next = self.d[2 * i + 2].real();
             // Scaled, so that no product of two entries overflows.
             let size = d.abs().max(off.abs()).max(next.abs());
             let determinant = (d / size) * next - (off / size) * off;
             // One eigenvalue has the sign of the trace, and their product is the determinant.
             let trace = d / size + next / size;
-            let larger = if trace < T::zero() {
-                -T::one()
-            } else {
-                T::one()
-            };
+            let one = T::Real::one();
+            let larger = if trace < zero { -one } else { one };
             count(larger);
             count(larger * determinant);
             i += 2;
         }
-        inertia
+        Some(inertia)
     }
 
     /// Replaces D by another one of the same form. Its blocks of order 2 may be others than those of the factorization.
     ///
     /// # Panics
     ///
-    /// If there are not 2 n numbers, one is not finite, or a pivot is in two blocks of order 2.
+    /// If there are not 2 n numbers, one is not finite, a pivot is in two blocks of order 2, or the diagonal for a Hermitian matrix is
+    /// not real.
     #[track_caller]
     pub fn set_d(&mut self, d: &[T]) {
         let n = self.n;
@@ -123,6 +134,11 @@ impl<'a, T: RealScalar> Ldlt<'a, T> {
         assert!(
             d.iter().all(|v| v.is_number()),
             "D has a number that is not finite"
+        );
+        let is_real = |d: &T| self.form.on_diagonal(*d) == *d;
+        assert!(
+            d.iter().step_by(2).all(is_real),
+            "D has a number on its diagonal that is not real"
         );
         let is_second = |i: usize| i > 0 && d[2 * i - 1] != T::zero();
         let overlap = (0..n).find(|&i| d[2 * i + 1] != T::zero() && (is_second(i) || i + 1 == n));
@@ -183,14 +199,20 @@ impl<'a, T: RealScalar> Ldlt<'a, T> {
                 let [d, off] = [self.d[2 * i], self.d[2 * i + 1]];
                 let first = self.order[i];
                 if off == T::zero() {
-                    x[first] = if d == T::zero() { d } else { x[first] / d };
+                    x[first] = if d == T::zero() {
+                        d
+                    } else {
+                        x[first].quotient(d)
+                    };
                     i += 1;
                     continue;
                 }
                 let second = self.order[i + 1];
-                let [e11, e21, e22] = luge_frontal::inverse_of_two(d, off, self.d[2 * i + 2]);
+                let block = [d, off, self.d[2 * i + 2]];
+                let [e11, e21, e22] = luge_frontal::inverse_of_two(self.form, block);
+                let e12 = self.form.counterpart(e21);
                 let [a, b] = [x[first], x[second]];
-                x[first] = e11 * a + e21 * b;
+                x[first] = e11 * a + e12 * b;
                 x[second] = e21 * a + e22 * b;
                 i += 2;
             }

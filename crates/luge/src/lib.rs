@@ -82,7 +82,8 @@
 //! indefinite and have zeros on the diagonal, as saddle points do: D has pivots of order 1 and 2, which each factorization
 //! searches anew. With [`MatrixKind::PositiveDefinite`] it is A = L·Lᵀ (Cholesky), without a search, and a matrix that is not
 //! positive definite is an [`Error::NotPositiveDefinite`]. [`MatrixKind::Auto`] looks at pattern and values of the analyzed
-//! matrix. One triangle is enough: either one, by rows or by columns.
+//! matrix. One triangle is enough: either one, by rows or by columns. Complex matrices may be symmetric, or
+//! [`MatrixKind::Hermitian`]: A = L·D·Lᴴ, where D has real eigenvalues; positive definite ones are Hermitian.
 //!
 //! ```
 //! use luge::{MatrixKind, MatrixRef, Options, Solver};
@@ -136,8 +137,27 @@
 //! ```
 //!
 //! The size of a complex number is |re| + |im| wherever numbers are compared or measured: in matching, scaling, pivoting,
-//! norms and backward errors. They are factorized as general matrices, on the CPU; [`MatrixKind::Auto`] and
-//! [`BackendChoice::Auto`] choose that. A symmetric kind, or a device, is an [`Error::RealOnly`].
+//! norms and backward errors. Complex matrices are factorized on the CPU, which [`BackendChoice::Auto`] chooses; a device is an
+//! [`Error::RealOnly`]. Their kind may be each of [`MatrixKind`]. Of a [symmetric](MatrixKind::Symmetric) one, A = Aᵀ as waves with
+//! absorbing walls have it, there is no inertia: [`Factors::inertia`] is `None`.
+//!
+//! ```
+//! use luge::num_complex::Complex;
+//! use luge::{MatrixKind, MatrixRef, Options, Solver};
+//!
+//! // 2    -i
+//! // i    -1    the lower triangle by rows
+//! let (offsets, columns) = ([0u32, 1, 3], [0u32, 0, 1]);
+//! let values = [Complex::new(2.0, 0.0), Complex::new(0.0, 1.0), Complex::new(-1.0, 0.0)];
+//! let a: MatrixRef<'_, Complex<f64>, u32> = MatrixRef::by_rows(2, 2, &offsets, &columns, &values);
+//! let options = Options::default().kind(MatrixKind::Hermitian);
+//! let factors = Solver::new(options)?.analyze(a)?.factorize(a)?;
+//! let inertia = factors.inertia().expect("eigenvalues of a Hermitian matrix are real");
+//! assert_eq!((inertia.positive, inertia.negative), (1, 1));
+//! // The determinant is 2·(-1) - |i|².
+//! assert!((factors.determinant()?.value() + 3.0).norm() < 1e-14);
+//! # Ok::<(), luge::Error>(())
+//! ```
 //!
 //! # A sequence of matrices
 //!

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use luge_ordering::{Costs, Method, OrderingOptions};
 use luge_sparse::{
-    CancelFlag, PivotKind, PivotPolicy, PivotPolicyError, SmallPivots, SymmetricPivoting,
+    CancelFlag, Form, PivotKind, PivotPolicy, PivotPolicyError, SmallPivots, SymmetricPivoting,
 };
 use serde::Serialize;
 
@@ -61,25 +61,38 @@ pub enum MatrixKind {
     /// Any square matrix: A = L·U.
     #[default]
     General,
-    /// Symmetric, maybe indefinite: A = L·D·Lᵀ, with pivots of order 1 and 2 that are searched anew for each matrix; on a
-    /// device where those of the matrix before do not serve.
+    /// A = Aᵀ, maybe indefinite: A = L·D·Lᵀ, with pivots of order 1 and 2 that are searched anew for each matrix; on a
+    /// device where those of the matrix before do not serve. A complex matrix of this kind has no inertia.
     Symmetric,
-    /// Symmetric positive definite: A = L·Lᵀ. A matrix that is not is an
+    /// A = Aᴴ, maybe indefinite: A = L·D·Lᴴ, likewise, with real eigenvalues. Over the real numbers the same as
+    /// [`Symmetric`](Self::Symmetric).
+    Hermitian,
+    /// A = Aᴴ, of a real matrix A = Aᵀ, with positive eigenvalues: A = L·Lᴴ. A matrix that is not is an
     /// [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite).
     PositiveDefinite,
-    /// As the analyzed matrix is: symmetric if it is stored whole and equals its transpose, entry for entry; then positive
-    /// definite if its diagonal is positive and Cholesky's factorization succeeds. Later matrices of the analysis must be symmetric if the
-    /// analyzed one is. A triangle alone is a triangular matrix, and so general. Patterns without values are general, and so
-    /// are complex matrices, and what [`DeviceEngine::Columns`] factorizes.
+    /// As the analyzed matrix is: Hermitian if it is stored whole and equals its conjugate transpose, entry for entry, else
+    /// symmetric if it equals its transpose; of a Hermitian one, or a real symmetric one, then positive
+    /// definite if its diagonal is positive and Cholesky's factorization succeeds. Later matrices of the analysis must be of the kind of the
+    /// analyzed one. A triangle alone is a triangular matrix, and so general. Patterns without values are general, and so
+    /// is what [`DeviceEngine::Columns`] factorizes.
     Auto,
 }
 
 impl MatrixKind {
+    /// The kind of indefinite matrices of a form.
+    pub(crate) fn of_form(form: Form) -> Self {
+        match form {
+            Form::Symmetric => Self::Symmetric,
+            Form::Hermitian => Self::Hermitian,
+        }
+    }
+
     /// The name in reports.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::General => "general",
             Self::Symmetric => "symmetric",
+            Self::Hermitian => "Hermitian",
             Self::PositiveDefinite => "positive definite",
             Self::Auto => "auto",
         }
@@ -199,7 +212,8 @@ pub enum Pivoting {
         /// The diagonal is taken if it is at least this times the largest candidate, from 0 (any
         /// diagonal that is not zero) to 1 (partial pivoting).
         ///
-        /// For a [symmetric](MatrixKind::Symmetric) matrix, from 0 to 0.5: entries of L are at most the inverse of it.
+        /// For a [symmetric](MatrixKind::Symmetric) matrix, from 0 to 0.5: entries of L are at most the inverse of it. Of complex
+        /// ones, whose sizes are |re| + |im|, they are at most twice that, and what is above 0.24 counts as 0.24.
         /// [`Auto`](Self::Auto) takes 0.01 there, and 0.1 and 0.5 where that does not reach the target.
         threshold: f64,
     },
@@ -550,8 +564,9 @@ impl Options {
     /// Refuses what does not go with signs that pivots are expected to have.
     fn check_regularization(&self, regularization: &Regularization) -> Result<(), Error> {
         regularization.check()?;
-        if self.kind != MatrixKind::Symmetric {
-            return refuse("kind", &self.kind, "Symmetric with a regularization");
+        if !matches!(self.kind, MatrixKind::Symmetric | MatrixKind::Hermitian) {
+            let range = "Symmetric or Hermitian with a regularization";
+            return refuse("kind", &self.kind, range);
         }
         if self.pivoting != Pivoting::Auto {
             return refuse("pivoting", &self.pivoting, "Auto with a regularization");
@@ -561,8 +576,9 @@ impl Options {
 
     /// Refuses what does not go with a limit of delays.
     fn check_max_delays(&self) -> Result<(), Error> {
-        if self.kind != MatrixKind::Symmetric {
-            return refuse("kind", &self.kind, "Symmetric with a limit of delays");
+        if !matches!(self.kind, MatrixKind::Symmetric | MatrixKind::Hermitian) {
+            let range = "Symmetric or Hermitian with a limit of delays";
+            return refuse("kind", &self.kind, range);
         }
         if self.singular == SingularAction::Continue {
             let range = "Refuse with a limit of delays";
@@ -608,7 +624,7 @@ impl Options {
     pub(crate) fn check_ranges(&self) -> Result<(), Error> {
         if matches!(
             self.kind,
-            MatrixKind::Symmetric | MatrixKind::PositiveDefinite
+            MatrixKind::Symmetric | MatrixKind::Hermitian | MatrixKind::PositiveDefinite
         ) {
             self.check_symmetric()?;
         }

@@ -1,8 +1,8 @@
 //! What plans factorizations of matrices over one field: code above is generic over the scalar of A, and engines are for
 //! concrete types.
 //!
-//! [`planner`] has the one for a field. Real matrices are planned for every engine. Complex ones are planned as general
-//! matrices on the CPU, and [`Planner::check`] refuses what is asked for beyond that, with the option that asks for it.
+//! [`planner`] has the one for a field. Real matrices are planned for every engine. Complex ones are planned on
+//! the CPU, and [`Planner::check`] refuses what is asked for beyond that, with the option that asks for it.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub(crate) trait Planner<W>: Sync {
     ///
     /// # Errors
     ///
-    /// [`Error::RealOnly`].
+    /// [`Error::RealOnly`]; [`Error::InvalidOption`] for signs of pivots that have none.
     fn check(&self, options: &Options) -> Result<(), Error>;
 
     /// Plans LU of a general matrix on the CPU, for what `memory` is reserved with the ordering.
@@ -136,7 +136,7 @@ impl Planner<f64> for Real {
         request: &Request<'_>,
         ordering: (SymmetricOrdering, Reservation),
     ) -> Result<Planned<f64>, Error> {
-        request.plan(ordering)
+        request.plan::<f64, f32>(ordering)
     }
 
     #[cfg(feature = "gpu")]
@@ -172,23 +172,20 @@ struct OverComplex;
 
 impl Planner<Complex<f64>> for OverComplex {
     fn check(&self, options: &Options) -> Result<(), Error> {
-        let refuse = |option, value: &dyn std::fmt::Debug| {
-            let value = format!("{value:?}");
-            Err(Error::RealOnly { option, value })
-        };
-        match options.kind {
-            MatrixKind::General | MatrixKind::Auto => {}
-            kind @ (MatrixKind::Symmetric | MatrixKind::PositiveDefinite) => {
-                return refuse("kind", &kind);
-            }
+        if options.regularization.is_some() && options.kind == MatrixKind::Symmetric {
+            return Err(Error::InvalidOption {
+                field: "kind",
+                value: format!("{:?}", options.kind),
+                range: "Hermitian with a regularization of a complex matrix",
+            });
         }
         match options.backend {
-            BackendChoice::Cpu | BackendChoice::Auto => {}
-            backend => {
-                return refuse("backend", &backend);
-            }
+            BackendChoice::Cpu | BackendChoice::Auto => Ok(()),
+            backend => Err(Error::RealOnly {
+                option: "backend",
+                value: format!("{backend:?}"),
+            }),
         }
-        Ok(())
     }
 
     fn blocks(
@@ -201,10 +198,10 @@ impl Planner<Complex<f64>> for OverComplex {
 
     fn symmetric(
         &self,
-        _request: &Request<'_>,
-        _ordering: (SymmetricOrdering, Reservation),
+        request: &Request<'_>,
+        ordering: (SymmetricOrdering, Reservation),
     ) -> Result<Planned<Complex<f64>>, Error> {
-        unreachable!("{REFUSED}")
+        request.plan::<Complex<f64>, Complex<f32>>(ordering)
     }
 
     #[cfg(feature = "gpu")]
@@ -236,4 +233,5 @@ impl Planner<Complex<f64>> for OverComplex {
     }
 }
 
-const REFUSED: &str = "`check` refuses complex matrices that are not general ones for the CPU";
+#[cfg(feature = "gpu")]
+const REFUSED: &str = "`check` refuses complex matrices for a device";

@@ -73,7 +73,7 @@ impl Shared {
         let largest = self.check_values(&stored, threads)?;
         let values = match &self.symmetry {
             None => stored,
-            Some(symmetry) => symmetry.completed(stored, threads),
+            Some(symmetry) => symmetry.completed(stored, (&self.pattern, self.by_columns), threads),
         };
         Ok((values, largest))
     }

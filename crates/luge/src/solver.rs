@@ -206,8 +206,8 @@ impl Solver {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidMatrix`], [`Error::NotSquare`], [`Error::NotSymmetric`], [`Error::RealOnly`] for a complex matrix that is
-    /// to be factorized as a symmetric one or on a device, [`Error::PermutationLength`],
+    /// [`Error::InvalidMatrix`], [`Error::NotSquare`], [`Error::NotSymmetric`], [`Error::NotHermitian`],
+    /// [`Error::RealOnly`] for a complex matrix that is to be factorized on a device, [`Error::PermutationLength`],
     /// [`Error::SignsLength`], [`Error::NotFinite`],
     /// [`Error::StructurallySingular`], [`Error::ZerosOnly`], [`Error::OutOfMemory`],
     /// [`Error::IndexOverflow`], [`Error::Cancelled`], and those of the device.
@@ -319,12 +319,17 @@ impl Solver {
     }
 
     /// Likewise for a symmetric matrix.
-    fn choose_symmetric(
+    fn choose_symmetric<T: Scalar>(
         &self,
         request: &symmetric::Request<'_>,
         order: impl Fn(&symmetric::Request<'_>) -> Result<(SymmetricOrdering, Reservation), Error>,
     ) -> Result<Choice<SymmetricOrdering>, Error> {
-        let choice = self.not_chosen(order(request)?);
+        let mut choice = self.not_chosen(order(request)?);
+        if T::COMPONENTS > 1 {
+            // No GPU would be used.
+            choice.backend = Backend::Cpu { no_gpu: None };
+            return Ok(choice);
+        }
         #[cfg(feature = "gpu")]
         if let Some(auto) = &self.auto
             && self.options.device_engine != DeviceEngine::Columns
@@ -434,12 +439,11 @@ impl Solver {
             Backend::Gpu(_) if self.options.device_engine == DeviceEngine::Columns => {
                 MatrixKind::General
             }
-            _ if is_complex => MatrixKind::General,
             _ => self.options.kind,
         };
         let bytes = Symmetry::search_bytes(kind, order, entries);
         let of_search = limits.reserve(bytes, "ordering")?;
-        let known = matrix.map(|_| &*sizes);
+        let known = matrix.map(|_| &*in_wide);
         let found = Symmetry::find(kind, &pattern, by_columns, known, &limits.cancel)?;
         if let Some((mut symmetry, whole)) = found {
             if self.options.regularization.is_some() {
@@ -592,7 +596,7 @@ impl Solver {
                 let completed = self.threads.run(seconds, |threads| {
                     let largest = reductions::largest_magnitude(&values, threads);
                     symmetry.check(&values, largest, pattern, threads)?;
-                    Ok::<_, Error>(symmetry.completed(values, threads))
+                    Ok::<_, Error>(symmetry.completed(values, pattern, threads))
                 });
                 Some(completed?)
             }
@@ -622,7 +626,7 @@ impl Solver {
             ordering,
             predicted,
             ..
-        } = self.choose_symmetric(&request, order)?;
+        } = self.choose_symmetric::<T>(&request, order)?;
         let kept = self.keep(&limits, || {
             (purpose(), Order::Symmetric(ordering.0.clone()))
         })?;
@@ -633,7 +637,7 @@ impl Solver {
         inform.kind = match symmetry.kind {
             SymmetricKind::Definite => MatrixKind::PositiveDefinite.name(),
             SymmetricKind::MaybeDefinite | SymmetricKind::Indefinite | SymmetricKind::Signed => {
-                MatrixKind::Symmetric.name()
+                MatrixKind::of_form(symmetry.form).name()
             }
         };
         let path = match &backend {

@@ -1,4 +1,4 @@
-//! Symmetric matrices: their order, and on the CPU path L·D·Lᵀ or L·Lᵀ of all of B, in dense fronts.
+//! Symmetric and Hermitian matrices: their order, and on the CPU path L·D·Lᵀ, L·D·Lᴴ or L·Lᴴ of all of B, in dense fronts.
 //!
 //! B = S·P·A·Pᵀ·S has one permutation and one scaling for rows and columns, and its lower triangle is what is factorized.
 //! Pivots of an indefinite matrix are searched anew by each factorization, as in SSIDS: a refactorization keeps order,
@@ -9,8 +9,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use luge_frontal::{
-    FrontalError, FrontalLdlt, Grouped, Lower, Options as FrontalOptions, Pivot, Symbolic,
-    SymmetricQuality, SymmetricScalar, TreeOptions, grouped,
+    FrontalError, FrontalLdlt, FrontalScalar, Grouped, Lower, Options as FrontalOptions, Pivot,
+    Symbolic, SymmetricQuality, TreeOptions, grouped,
 };
 
 use luge_numeric::cpu::Entries;
@@ -19,9 +19,10 @@ use luge_ordering::{
     Costs, Matching, SymmetricOptions, SymmetricOrdering, SymmetricScaling, TreeCost,
     order_symmetric,
 };
+use luge_sparse::num_traits::Float;
 use luge_sparse::{
-    CancelFlag, Cancelled, CompressedPattern, PivotKind, Quality, Reservation, RowPerm, Scalar,
-    bytes_of,
+    CancelFlag, Cancelled, CompressedPattern, Form, PivotKind, Quality, RealScalar, Reservation,
+    RowPerm, Scalar, bytes_of,
 };
 
 use crate::accuracy::of_growth;
@@ -51,6 +52,9 @@ pub(crate) struct SymmetricPlan {
     triangle: Arc<CompressedPattern>,
     /// For each of its entries the number in A.
     source: Vec<u32>,
+    form: Form,
+    /// The entries of B that are conjugates of those in A, if it is Hermitian.
+    conjugated: Vec<u32>,
     /// By what the pivot of each column of B is replaced if it has another sign or is too small.
     expected: Option<Arc<[f64]>>,
     /// What is reserved for these.
@@ -58,7 +62,7 @@ pub(crate) struct SymmetricPlan {
 }
 
 /// Factors of one B.
-pub(crate) struct SymmetricFactors<F: SymmetricScalar> {
+pub(crate) struct SymmetricFactors<F: FrontalScalar> {
     plan: Arc<SymmetricPlan>,
     factors: FrontalLdlt<F>,
     kind: PivotKind,
@@ -126,15 +130,19 @@ impl<'a> Request<'a> {
         })
     }
 
-    /// Plans for factors of `f64` or `f32` on the CPU.
-    pub(crate) fn plan(
+    /// Plans for factors of the type `W` or `S` on the CPU.
+    pub(crate) fn plan<W, S>(
         &self,
         (ordering, memory): (SymmetricOrdering, Reservation),
-    ) -> Result<Planned<f64>, Error> {
+    ) -> Result<Planned<W>, Error>
+    where
+        W: FrontalScalar + Scalar<Wide = W>,
+        S: FrontalScalar + Scalar<Wide = W>,
+    {
         if self.single {
-            self.plan_in::<f32>(ordering, memory)
+            self.plan_in::<S>(ordering, memory)
         } else {
-            self.plan_in::<f64>(ordering, memory)
+            self.plan_in::<W>(ordering, memory)
         }
     }
 
@@ -238,11 +246,11 @@ impl<'a> Request<'a> {
         Ok(Forest { expected, ..forest })
     }
 
-    fn plan_in<F: SymmetricScalar + Scalar<Wide = f64>>(
+    fn plan_in<F: FrontalScalar>(
         &self,
         mut ordering: SymmetricOrdering,
         memory: Reservation,
-    ) -> Result<Planned<f64>, Error> {
+    ) -> Result<Planned<F::Wide>, Error> {
         let _span = tracing::info_span!("symbolic").entered();
         let transform = transform_of(&ordering);
         let forest = ordering.forest.take();
@@ -250,7 +258,14 @@ impl<'a> Request<'a> {
         let (n, entries) = (self.pattern.major_dim(), self.pattern.nnz());
         // The triangle and its sources, and the inverse permutation meanwhile.
         let of_triangle = (8 * (n + 2) + 4 * n + 4 * (entries + n)) as u64;
+        let form = self.symmetry.form;
+        let of_conjugated = if form.conjugates::<F>() {
+            4 * entries
+        } else {
+            0
+        };
         let of_triangle = of_triangle
+            + of_conjugated as u64
             + self
                 .options
                 .regularization
@@ -258,6 +273,7 @@ impl<'a> Request<'a> {
                 .map_or(0, |_| 8 * n as u64);
         let reserved = limits.reserve(of_triangle, "symbolic")?;
         let (triangle, source) = self.lower_triangle(&transform)?;
+        let conjugated = self.conjugated::<F>(&triangle, &transform);
         let triangle = Arc::new(triangle);
         let cols = Arc::clone(&triangle);
         let options = TreeOptions::default();
@@ -279,7 +295,9 @@ impl<'a> Request<'a> {
             symbolic: Arc::new(symbolic),
             triangle,
             source,
-            expected: self.expected::<F>(&transform)?,
+            form,
+            conjugated,
+            expected: self.expected::<F::Real>(&transform)?,
             _memory: reserved,
         };
         let rows = Rows {
@@ -297,23 +315,20 @@ impl<'a> Request<'a> {
     }
 
     /// By what the pivot of each column of B is replaced, if signs are expected.
-    fn expected<F: SymmetricScalar>(
-        &self,
-        transform: &Transform,
-    ) -> Result<Option<Arc<[f64]>>, Error> {
-        let expected = self.expected_by_column::<F>()?;
+    fn expected<R: RealScalar>(&self, transform: &Transform) -> Result<Option<Arc<[f64]>>, Error> {
+        let expected = self.expected_by_column::<R>()?;
         let columns = transform.col_perm.as_slice().iter();
         let of_b = |of_a: Vec<f64>| columns.map(|&old| of_a[old as usize]).collect();
         Ok(expected.map(of_b))
     }
 
     /// By what the pivot of each column of A is replaced, if signs are expected.
-    fn expected_by_column<F: SymmetricScalar>(&self) -> Result<Option<Vec<f64>>, Error> {
+    fn expected_by_column<R: RealScalar>(&self) -> Result<Option<Vec<f64>>, Error> {
         let Some(regularization) = &self.options.regularization else {
             return Ok(None);
         };
         let delta = regularization.delta;
-        if !F::from_f64(delta).is_normal() {
+        if !R::from_f64(delta).is_normal() {
             return Err(Error::InvalidOption {
                 field: "regularization.delta",
                 value: format!("{delta:?}"),
@@ -322,6 +337,28 @@ impl<'a> Request<'a> {
         }
         let signs = regularization.signs.iter();
         Ok(Some(signs.map(|&sign| f64::from(sign) * delta).collect()))
+    }
+
+    /// The entries of the triangle of B that are conjugates of the values in A that they come from.
+    fn conjugated<F: Scalar>(
+        &self,
+        triangle: &CompressedPattern,
+        transform: &Transform,
+    ) -> Vec<u32> {
+        let perm = transform.col_perm.as_slice();
+        let is_conjugate = |row: u32, column: usize| {
+            let [row, column] = [row as usize, column].map(|new| perm[new]);
+            self.symmetry.conjugates_lower::<F>(row, column)
+        };
+        if !self.symmetry.form.conjugates::<F>() {
+            return Vec::new();
+        }
+        let columns = triangle.lines().enumerate();
+        let entries = columns.flat_map(|(column, rows)| {
+            let entries = rows.iter().zip(triangle.range(column));
+            entries.filter(move |&(&row, _)| is_conjugate(row, column))
+        });
+        entries.map(|(_, p)| p as u32).collect()
     }
 
     /// The lower triangle of B by columns, and for each of its entries its number in A, in the lower triangle there too.
@@ -373,11 +410,20 @@ fn transform_of(ordering: &SymmetricOrdering) -> Transform {
 }
 
 impl SymmetricPlan {
+    /// The values of B.
+    fn load<F: Scalar>(&self, values: &(impl Entries<F> + ?Sized), room: &mut [F]) {
+        values.load(0, room);
+        for &p in &self.conjugated {
+            room[p as usize] = room[p as usize].conjugate();
+        }
+    }
+
     /// The options of the fronts.
     fn options(&self, options: &Options) -> FrontalOptions {
         FrontalOptions {
             pivots: options.pivots,
             max_b: None,
+            form: self.form,
             expected: self.expected.clone(),
             threads: options.threads,
             cancel: options.cancel.clone(),
@@ -388,8 +434,8 @@ impl SymmetricPlan {
 
     /// What was measured, as the policy of the CPU path takes it. There is no checksum of B − L·D·Lᵀ: what stands in its
     /// place is what the growth lets expect.
-    fn quality<F: SymmetricScalar>(measured: &SymmetricQuality) -> Quality {
-        let epsilon = F::epsilon().to_f64();
+    fn quality<F: Scalar>(measured: &SymmetricQuality) -> Quality {
+        let epsilon = F::Real::epsilon().to_f64();
         Quality {
             growth: measured.growth,
             checksum: of_growth(epsilon, measured.growth),
@@ -407,7 +453,7 @@ impl SymmetricPlan {
     }
 }
 
-impl<F: SymmetricScalar> HostPlan<F> for SymmetricPlan {
+impl<F: FrontalScalar> HostPlan<F> for SymmetricPlan {
     type Factors = SymmetricFactors<F>;
     const HAS_CHECKSUM: bool = false;
 
@@ -424,7 +470,7 @@ impl<F: SymmetricScalar> HostPlan<F> for SymmetricPlan {
     }
 
     fn bytes(&self) -> u64 {
-        self.symbolic.bytes() + bytes_of::<u32>(self.source.len())
+        self.symbolic.bytes() + bytes_of::<u32>(self.source.len() + self.conjugated.len())
     }
 
     fn seconds(&self) -> f64 {
@@ -471,7 +517,7 @@ impl<F: SymmetricScalar> HostPlan<F> for SymmetricPlan {
         let bytes = bytes_of::<F>(values.count());
         let _of_room = options.memory.reserve(bytes).map_err(in_budget)?;
         let mut room = vec![F::zero(); values.count()];
-        values.load(0, &mut room);
+        self.load(values, &mut room);
         let (factors, measured) =
             FrontalLdlt::factorize(&self.symbolic, &room, &self.options(options))?;
         let quality = Self::quality::<F>(&measured);
@@ -486,7 +532,7 @@ impl<F: SymmetricScalar> HostPlan<F> for SymmetricPlan {
     }
 }
 
-impl<F: SymmetricScalar> PlannedFactors<F> for SymmetricFactors<F> {
+impl<F: FrontalScalar> PlannedFactors<F> for SymmetricFactors<F> {
     fn refactorize(
         &mut self,
         values: &(impl Entries<F> + ?Sized),
@@ -499,7 +545,7 @@ impl<F: SymmetricScalar> PlannedFactors<F> for SymmetricFactors<F> {
             self.memory = options.memory.reserve(bytes).map_err(in_budget)?;
             self.room = vec![F::zero(); values.count()];
         }
-        values.load(0, &mut self.room);
+        self.plan.load(values, &mut self.room);
         let options = self.plan.options(options);
         let measured = self.factors.refactorize(&self.room, &options)?;
         *quality = SymmetricPlan::quality::<F>(&measured);
@@ -534,10 +580,16 @@ impl<F: SymmetricScalar> PlannedFactors<F> for SymmetricFactors<F> {
     }
 
     fn code_path(&self) -> Vec<&'static str> {
-        vec![match self.kind {
-            PivotKind::Definite => "numeric: multifrontal Cholesky",
-            PivotKind::Signed { .. } => "numeric: multifrontal LDLT, pivots of expected signs",
-            _ => "numeric: multifrontal LDLT",
+        vec![match (self.kind, self.plan.form) {
+            (PivotKind::Definite, _) => "numeric: multifrontal Cholesky",
+            (PivotKind::Signed { .. }, Form::Symmetric) => {
+                "numeric: multifrontal LDLT, pivots of expected signs"
+            }
+            (PivotKind::Signed { .. }, Form::Hermitian) => {
+                "numeric: multifrontal LDLH, pivots of expected signs"
+            }
+            (_, Form::Symmetric) => "numeric: multifrontal LDLT",
+            (_, Form::Hermitian) => "numeric: multifrontal LDLH",
         }]
     }
 
@@ -551,9 +603,13 @@ impl<F: SymmetricScalar> PlannedFactors<F> for SymmetricFactors<F> {
             product = match pivot {
                 Pivot::One { d, .. } => product.times(d.widen()),
                 Pivot::Two { d: [a, b, c], .. } => {
+                    let [a, mut b, c] = [a, b, c].map(Scalar::widen);
+                    if self.plan.form.conjugates::<F>() {
+                        // The determinant is a·c − |b|².
+                        b = F::Wide::from_real(b.modulus());
+                    }
                     // Divided before they are multiplied, so that nothing overflows.
-                    let [a, b, c] = [a, b, c].map(Scalar::widen);
-                    product.times(b).times(a / b * c - b)
+                    product.times(b).times(a.quotient(b) * c - b)
                 }
             };
         });
@@ -564,11 +620,21 @@ impl<F: SymmetricScalar> PlannedFactors<F> for SymmetricFactors<F> {
         &self,
         x: &mut [F],
         nrhs: usize,
-        _transpose: bool,
+        transpose: bool,
         threads: usize,
         cancel: &CancelFlag,
     ) -> Result<(), Cancelled> {
-        self.factors.solve(x, nrhs, threads, cancel)
+        // The transpose of a Hermitian matrix is its conjugate.
+        let conjugates = transpose && self.plan.form.conjugates::<F>();
+        let conjugate = |x: &mut [F]| {
+            if conjugates {
+                x.iter_mut().for_each(|v| *v = v.conjugate());
+            }
+        };
+        conjugate(x);
+        self.factors.solve(x, nrhs, threads, cancel)?;
+        conjugate(x);
+        Ok(())
     }
 
     fn as_ldlt(&self) -> Option<&dyn LdltParts<F>> {
@@ -580,7 +646,9 @@ impl<F: SymmetricScalar> PlannedFactors<F> for SymmetricFactors<F> {
         Some(SymmetricReport {
             is_definite: self.kind == PivotKind::Definite,
             is_searched: matches!(self.kind, PivotKind::Symmetric { .. }),
-            inertia: quality.inertia,
+            form: self.plan.form,
+            inertia: self.factors.inertia(),
+            num_zero: quality.num_zero,
             num_two: quality.num_two,
             num_second_pass: Some(quality.num_second_pass),
             first_zero: quality.first_zero,
@@ -588,7 +656,7 @@ impl<F: SymmetricScalar> PlannedFactors<F> for SymmetricFactors<F> {
     }
 }
 
-impl<F: SymmetricScalar> LdltParts<F> for SymmetricFactors<F> {
+impl<F: FrontalScalar> LdltParts<F> for SymmetricFactors<F> {
     fn order(&self) -> Vec<usize> {
         self.factors.elimination_order()
     }

@@ -1,9 +1,9 @@
-//! Symmetric matrices as callers store them: whole, or one of their triangles.
+//! Symmetric and Hermitian matrices as callers store them: whole, or one of their triangles.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
-use luge_sparse::{CancelFlag, Cancelled, CompressedPattern, Scalar};
+use luge_sparse::{CancelFlag, Cancelled, CompressedPattern, Form, Scalar};
 
 use crate::error::Error;
 use crate::options::{MatrixKind, SymmetricKind};
@@ -13,6 +13,8 @@ use crate::reductions;
 #[derive(Debug, Clone)]
 pub(crate) struct Symmetry {
     pub kind: SymmetricKind,
+    /// What counterparts across the diagonal are; of a real matrix equal.
+    pub form: Form,
     storage: Storage,
 }
 
@@ -40,17 +42,23 @@ impl Symmetry {
     ///
     /// # Errors
     ///
-    /// [`Error::NotSymmetric`] if it is declared symmetric, and its pattern or its values are not; [`Error::Cancelled`].
-    pub(crate) fn find(
+    /// [`Error::NotSymmetric`] or [`Error::NotHermitian`] if it is declared so, and its pattern is not; [`Error::Cancelled`].
+    pub(crate) fn find<W: Scalar>(
         kind: MatrixKind,
         stored: &CompressedPattern,
         by_columns: bool,
-        values: Option<&[f64]>,
+        values: Option<&[W]>,
         cancel: &CancelFlag,
     ) -> Result<Option<(Self, Option<CompressedPattern>)>, Error> {
+        let form = match kind {
+            MatrixKind::Hermitian | MatrixKind::PositiveDefinite if W::COMPONENTS > 1 => {
+                Form::Hermitian
+            }
+            _ => Form::Symmetric,
+        };
         let kind = match kind {
             MatrixKind::General => return Ok(None),
-            MatrixKind::Symmetric => SymmetricKind::Indefinite,
+            MatrixKind::Symmetric | MatrixKind::Hermitian => SymmetricKind::Indefinite,
             MatrixKind::PositiveDefinite => SymmetricKind::Definite,
             MatrixKind::Auto => {
                 let Some(values) = values else {
@@ -63,17 +71,27 @@ impl Symmetry {
         if has_lower && has_upper {
             let mirror = match mirror(stored, cancel)? {
                 Ok(mirror) => mirror,
-                Err((line, index)) => return Err(not_symmetric(by_columns, line, index)),
+                Err((line, index)) => return Err(not_symmetric(form, by_columns, line, index)),
             };
             let storage = Storage::Whole { mirror };
-            return Ok(Some((Self { kind, storage }, None)));
+            let found = Self {
+                kind,
+                form,
+                storage,
+            };
+            return Ok(Some((found, None)));
         }
         let (whole, source) = completed(stored, cancel)?;
         let storage = Storage::Triangle {
             pattern: stored.clone(),
             source,
         };
-        Ok(Some((Self { kind, storage }, Some(whole))))
+        let found = Self {
+            kind,
+            form,
+            storage,
+        };
+        Ok(Some((found, Some(whole))))
     }
 
     /// Bytes that [`find`](Self::find) takes at most for a matrix of this order and so many entries, its result included.
@@ -86,9 +104,9 @@ impl Symmetry {
     }
 
     /// As [`find`](Self::find) where nothing is declared.
-    fn look(
+    fn look<W: Scalar>(
         stored: &CompressedPattern,
-        values: &[f64],
+        values: &[W],
         cancel: &CancelFlag,
     ) -> Result<Option<(Self, Option<CompressedPattern>)>, Error> {
         let (has_lower, has_upper) = triangles(stored);
@@ -98,21 +116,35 @@ impl Symmetry {
         let Ok(mirror) = mirror(stored, cancel)? else {
             return Ok(None);
         };
-        let is_equal = |(&value, &other): (&f64, &u32)| value == values[other as usize];
-        if !values.iter().zip(&mirror).all(is_equal) {
+        let has_form = |form: &Form| {
+            let mut pairs = values.iter().zip(&mirror);
+            pairs.all(|(&value, &other)| value == form.counterpart(values[other as usize]))
+        };
+        let forms = if W::COMPONENTS > 1 {
+            // A real matrix that is given as complex has eigenvalues with signs.
+            &[Form::Hermitian, Form::Symmetric][..]
+        } else {
+            &[Form::Symmetric]
+        };
+        let Some(&form) = forms.iter().find(|form| has_form(form)) else {
             return Ok(None);
-        }
+        };
+        let has_signs = W::COMPONENTS == 1 || form == Form::Hermitian;
         let is_positive = |(i, line): (usize, &[u32])| {
             let at = line.binary_search(&(i as u32));
-            at.is_ok_and(|k| values[stored.range(i).start + k] > 0.0)
+            at.is_ok_and(|k| values[stored.range(i).start + k].real() > W::Real::default())
         };
-        let kind = if stored.lines().enumerate().all(is_positive) {
+        let kind = if has_signs && stored.lines().enumerate().all(is_positive) {
             SymmetricKind::MaybeDefinite
         } else {
             SymmetricKind::Indefinite
         };
-        let storage = Storage::Whole { mirror };
-        Ok(Some((Self { kind, storage }, None)))
+        let found = Self {
+            kind,
+            form,
+            storage: Storage::Whole { mirror },
+        };
+        Ok(Some((found, None)))
     }
 
     /// Bytes of all this.
@@ -152,12 +184,20 @@ impl Symmetry {
         }
     }
 
-    /// Checks that stored values, the `largest` by magnitude, are those of a symmetric matrix; `pattern` is that of all of it.
-    /// Threads share that if there are several.
+    /// Whether the entry in row `row` and column `column` of A is the conjugate of the value that
+    /// [`lower`](Self::lower) names.
+    pub(crate) fn conjugates_lower<T: Scalar>(&self, row: u32, column: u32) -> bool {
+        // Of a triangle the values of all entries are there.
+        let is_whole = matches!(self.storage, Storage::Whole { .. });
+        self.form.conjugates::<T>() && is_whole && row < column
+    }
+
+    /// Checks that stored values, the `largest` by magnitude, are those of a symmetric or Hermitian matrix; `pattern` is that
+    /// of all of it. Threads share that if there are several.
     ///
     /// # Errors
     ///
-    /// [`Error::NotSymmetric`], with the first entry that is not that of its counterpart.
+    /// [`Error::NotSymmetric`] or [`Error::NotHermitian`], with the first entry that is not that of its counterpart.
     pub(crate) fn check<T: Scalar>(
         &self,
         values: &[T],
@@ -165,12 +205,15 @@ impl Symmetry {
         (pattern, by_columns): (&CompressedPattern, bool),
         threads: usize,
     ) -> Result<(), Error> {
-        let Storage::Whole { mirror } = &self.storage else {
-            return Ok(());
-        };
         let bound = ASYMMETRY * largest;
+        let mirror = match &self.storage {
+            Storage::Whole { mirror } => mirror,
+            Storage::Triangle { pattern, .. } => {
+                return self.check_diagonal(pattern, values, bound);
+            }
+        };
         let differs = |p: usize| {
-            let counterpart = values[mirror[p] as usize];
+            let counterpart = self.form.counterpart(values[mirror[p] as usize]);
             (values[p].widen() - counterpart.widen()).magnitude() > bound
         };
         let is_symmetric = |mut stretch: Range<usize>| !stretch.any(differs);
@@ -181,31 +224,70 @@ impl Symmetry {
         let p = first.unwrap_or_else(|| unreachable!("one of them differs"));
         let line = pattern.ptr().partition_point(|&start| start <= p as u64) - 1;
         let index = pattern.idx()[p] as usize;
-        Err(not_symmetric(by_columns, line, index))
+        Err(not_symmetric(self.form, by_columns, line, index))
     }
 
-    /// The values of the whole matrix, given those that are stored. Threads share that if there are several.
+    /// Checks that the diagonal of a Hermitian matrix is real, where no counterparts are stored.
+    fn check_diagonal<T: Scalar>(
+        &self,
+        triangle: &CompressedPattern,
+        values: &[T],
+        bound: f64,
+    ) -> Result<(), Error> {
+        if !self.form.conjugates::<T>() {
+            return Ok(());
+        }
+        for (i, line) in triangle.lines().enumerate() {
+            if let Ok(at) = line.binary_search(&(i as u32)) {
+                let value = values[triangle.range(i).start + at].widen();
+                // As where the matrix is stored whole.
+                if (value - value.conjugate()).magnitude() > bound {
+                    return Err(not_symmetric(self.form, false, i, i));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The values of the whole matrix, given those that are stored and the pattern of all of it. Those of a triangle are the
+    /// whole matrix by rows, however the triangle is stored. Threads share that if there are several.
     pub(crate) fn completed<'a, T: Scalar>(
         &self,
         values: Cow<'a, [T]>,
+        (pattern, by_columns): (&CompressedPattern, bool),
         threads: usize,
     ) -> Cow<'a, [T]> {
-        match &self.storage {
-            Storage::Triangle { source, .. } => {
-                Cow::Owned(reductions::mapped(source, threads, |p| values[p as usize]))
+        let (triangle, source) = match &self.storage {
+            Storage::Triangle { pattern, source } => (pattern, source),
+            Storage::Whole { .. } => return values,
+        };
+        let mut whole = reductions::mapped(source, threads, |p| values[p as usize]);
+        if self.form.conjugates::<T>() {
+            let (has_smaller, _) = triangles(triangle);
+            for (i, line) in pattern.lines().enumerate() {
+                let i = i as u32;
+                for (&j, value) in line.iter().zip(&mut whole[pattern.range(i as usize)]) {
+                    let is_own = (j < i) == has_smaller;
+                    if i != j && is_own == by_columns {
+                        *value = value.conjugate();
+                    }
+                }
             }
-            Storage::Whole { .. } => values,
         }
+        Cow::Owned(whole)
     }
 }
 
-fn not_symmetric(by_columns: bool, line: usize, index: usize) -> Error {
+fn not_symmetric(form: Form, by_columns: bool, line: usize, index: usize) -> Error {
     let (row, column) = if by_columns {
         (index, line)
     } else {
         (line, index)
     };
-    Error::NotSymmetric { row, column }
+    match form {
+        Form::Symmetric => Error::NotSymmetric { row, column },
+        Form::Hermitian => Error::NotHermitian { row, column },
+    }
 }
 
 /// Whether there are entries on either side of the diagonal: with smaller indices than their line, and with larger ones.
@@ -317,7 +399,8 @@ mod tests {
             assert_eq!(completed.as_ref(), Some(&pattern));
             assert_eq!(symmetry.triangle(), Some(&triangle));
             symmetry.check(&stored, 6.0, (&pattern, false), 1).unwrap();
-            assert_eq!(symmetry.completed(Cow::Borrowed(&stored[..]), 1), values);
+            let whole = symmetry.completed(Cow::Borrowed(&stored[..]), (&pattern, false), 1);
+            assert_eq!(whole, values);
             // Nobody said that it is no triangular matrix.
             assert!(
                 find(MatrixKind::Auto, &triangle, &stored)
@@ -337,7 +420,8 @@ mod tests {
         assert_eq!(symmetry.kind, SymmetricKind::Indefinite);
         let complete = |values: &[f64], by_columns| {
             symmetry.check(values, 6.0, (&pattern, by_columns), 1)?;
-            Ok(symmetry.completed(Cow::Borrowed(values), 1).into_owned())
+            let completed = symmetry.completed(Cow::Borrowed(values), (&pattern, by_columns), 1);
+            Ok(completed.into_owned())
         };
         assert_eq!(complete(&values, false).unwrap(), values);
         let mut other = values.clone();
@@ -397,7 +481,7 @@ mod tests {
         assert_eq!(kind(&values), None);
         let found = |kind| {
             let (pattern, values) = whole();
-            Symmetry::find(kind, &pattern, false, None, &never())
+            Symmetry::find::<f64>(kind, &pattern, false, None, &never())
                 .unwrap()
                 .map(|(symmetry, _)| (symmetry.kind, values.len()))
         };

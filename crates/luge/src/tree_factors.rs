@@ -9,7 +9,7 @@ use luge_frontal::gpu::{
     Workspace,
 };
 use luge_frontal::{Full, Lower, Storage};
-use luge_sparse::{CancelFlag, PivotKind, PivotPolicy};
+use luge_sparse::{CancelFlag, Form, PivotKind, PivotPolicy};
 
 use crate::backend::Limits;
 use crate::determinant::Determinant;
@@ -381,7 +381,9 @@ fn symmetric_quality(quality: &DeviceSymmetricQuality, pivots: &PivotPolicy) -> 
         symmetric: Some(SymmetricReport {
             is_definite: pivots.kind == PivotKind::Definite,
             is_searched: matches!(pivots.kind, PivotKind::Symmetric { .. }),
-            inertia: quality.inertia,
+            form: Form::Symmetric,
+            inertia: Some(quality.inertia),
+            num_zero: quality.inertia.zero,
             num_two: quality.num_two,
             num_second_pass: None,
             first_zero: quality.first_zero,

@@ -3,7 +3,7 @@
 use std::ops::{Index, IndexMut};
 
 use luge_sparse::num_traits::{Float, Zero};
-use luge_sparse::{CompressedPattern, RealScalar, Scalar};
+use luge_sparse::{CompressedPattern, Form, RealScalar, Scalar};
 
 /// A dense matrix, row by row. `a[(i, j)]` is the entry of row `i` and column `j`.
 #[derive(Debug, Clone, PartialEq)]
@@ -73,6 +73,13 @@ impl<T: Scalar> Dense<T> {
     /// The transpose.
     pub fn transpose(&self) -> Self {
         Self::from_fn(self.ncols, self.nrows, |i, j| self[(j, i)])
+    }
+
+    /// The transpose of counterparts: A is of this form if it is equal to that.
+    pub fn reflected(&self, form: Form) -> Self {
+        Self::from_fn(self.ncols, self.nrows, |i, j| {
+            form.counterpart(self[(j, i)])
+        })
     }
 
     /// The product `self · other`.

@@ -57,6 +57,9 @@ pub trait Scalar:
     /// The number whose components are `map` of those of this one.
     fn map_components(self, map: impl FnMut(Self::Real) -> Self::Real) -> Self;
 
+    /// The real part; a real number itself.
+    fn real(self) -> Self::Real;
+
     /// The largest magnitude of a component; any component where one is NaN.
     fn largest_component(self) -> Self::Real;
 
@@ -203,6 +206,11 @@ macro_rules! real {
             }
 
             #[inline(always)]
+            fn real(self) -> Self {
+                self
+            }
+
+            #[inline(always)]
             fn largest_component(self) -> Self {
                 self.abs()
             }
@@ -302,6 +310,11 @@ macro_rules! complex {
             fn map_components(self, mut map: impl FnMut($real) -> $real) -> Self {
                 let re = map(self.re);
                 Self::new(re, map(self.im))
+            }
+
+            #[inline(always)]
+            fn real(self) -> $real {
+                self.re
             }
 
             #[inline(always)]

@@ -1,6 +1,7 @@
 //! From `sprs` matrices to the types of `luge-sparse`.
 
-use luge_sparse::{ColPerm, CompressedPattern, RealScalar, RowPerm, Scalar, Scaling};
+use luge_sparse::num_traits::One;
+use luge_sparse::{ColPerm, CompressedPattern, Form, RealScalar, RowPerm, Scalar, Scaling};
 use num_complex::Complex;
 use sprs::{CsMat, TriMat};
 
@@ -105,6 +106,35 @@ pub fn turned<T: Scalar>(a: &CsMat<f64>) -> CsMat<T> {
     } else {
         turned.to_csc()
     }
+}
+
+/// U·A·Uᵀ, or the Hermitian U·A·Uᴴ, of a real symmetric A whose lower triangle counts, with a diagonal U of numbers of absolute
+/// value 1: so entries have both parts, and a Hermitian matrix keeps its eigenvalues. A real matrix is A itself.
+pub fn turned_in_form<T: Scalar>(a: &CsMat<f64>, form: Form) -> CsMat<T> {
+    let turn = |at: usize| {
+        let angle = 1.0 + 2.4 * at as f64;
+        let parts = [angle.cos(), angle.sin()];
+        T::Wide::from_components(|part| parts[part]).direction()
+    };
+    let of_field = |at: usize| {
+        if T::COMPONENTS == 1 {
+            T::Wide::one()
+        } else {
+            turn(at)
+        }
+    };
+    let mut turned = TriMat::with_capacity(a.shape(), a.nnz());
+    for (&value, (i, j)) in a.iter().filter(|&(_, (i, j))| i >= j) {
+        let value = (of_field(i) * form.counterpart(of_field(j))).scaled_by(value);
+        let value = T::narrow(value);
+        if i == j {
+            turned.add_triplet(i, i, form.on_diagonal(value));
+        } else {
+            turned.add_triplet(i, j, value);
+            turned.add_triplet(j, i, form.counterpart(value));
+        }
+    }
+    turned.to_csr()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use luge_frontal::gpu::{
     DeviceFrontalError, DeviceFrontalLdlt, DeviceScalar, DeviceTree, MemoryPlan, MovedTree,
     Placement, SymmetricFactors, UploadedLdlt,
 };
-use luge_frontal::{FrontalLdlt, Lower, Options, Symbolic, SymmetricScalar, TreeOptions};
+use luge_frontal::{FrontalLdlt, FrontalScalar, Lower, Options, Symbolic, TreeOptions};
 use luge_sparse::{
     CancelFlag, ColPerm, CompressedPattern, PivotKind, PivotPolicy, RealScalar, RowPerm, Scaling,
     SmallPivots, SymmetricPivoting,
@@ -115,7 +115,7 @@ fn side_by_side(blocks: &[Vec<(usize, usize, f64)>]) -> Vec<(usize, usize, f64)>
 }
 
 /// B with A around it, and the factors of the CPU.
-struct System<T: SymmetricScalar> {
+struct System<T: FrontalScalar> {
     n: usize,
     perm: Vec<u32>,
     factors_of_scaling: Vec<f64>,
@@ -125,7 +125,7 @@ struct System<T: SymmetricScalar> {
     factors: FrontalLdlt<T>,
 }
 
-impl<T: DeviceScalar + SymmetricScalar> System<T> {
+impl<T: DeviceScalar + FrontalScalar> System<T> {
     /// With factors of the scaling up to 2^±`spread`.
     fn new(entries: &[(usize, usize, f64)], options: &TreeOptions, spread: i32) -> Self {
         Self::with(entries, options, spread, &PIVOTS)

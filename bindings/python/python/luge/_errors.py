@@ -126,6 +126,7 @@ _CLASSES: dict[str, type[Error]] = {
     "OtherSize": InvalidMatrixError,
     "NotFinite": InvalidMatrixError,
     "NotSymmetric": InvalidMatrixError,
+    "NotHermitian": InvalidMatrixError,
     "ExtraEntry": InvalidMatrixError,
     "IndexOverflow": InvalidMatrixError,
     "RightHandSideNotFinite": RightHandSideError,

@@ -1,13 +1,15 @@
 //! A posteriori threshold pivoting of one block of columns.
 
-use luge_sparse::{RealScalar, ResolvedSymmetric};
+use luge_sparse::num_traits::{Float, Zero};
+use luge_sparse::{RealScalar, ResolvedSymmetric, Scalar};
 
 use super::product::{scaled, times_two};
 use super::{
-    Progress, SymmetricEvent, SymmetricPanel, counts_as_zero, divide, inverse_of_two, is_regular,
-    update_columns,
+    Progress, SymmetricEvent, SymmetricPanel, counts_as_zero, divide, form, inverse_of_two,
+    is_regular, update_columns,
 };
-use crate::dense::{max_abs, trsm};
+use crate::Products;
+use crate::dense::max_abs;
 use crate::simd::Simd;
 
 /// Most columns that [`factorize_block`](crate::SymmetricKernels::factorize_block) takes at once.
@@ -32,7 +34,7 @@ pub struct BlockScratch<F> {
     perm: [u32; BLOCK_COLUMNS],
 }
 
-impl<F: RealScalar> BlockScratch<F> {
+impl<F: Scalar> BlockScratch<F> {
     /// Bytes of the arrays.
     pub const BYTES: usize = 2 * BLOCK_COLUMNS * BLOCK_COLUMNS * size_of::<F>();
 
@@ -48,7 +50,7 @@ impl<F: RealScalar> BlockScratch<F> {
     }
 }
 
-impl<F: RealScalar> Default for BlockScratch<F> {
+impl<F: Scalar> Default for BlockScratch<F> {
     fn default() -> Self {
         Self::new()
     }
@@ -70,14 +72,14 @@ impl<F: RealScalar> Default for BlockScratch<F> {
 ///
 /// The panel is valid for its sizes, `lo <= hi <= k`, and the columns have seen all pivots before them.
 #[inline(always)]
-pub(crate) unsafe fn factorize_block<F: RealScalar, S: Simd<F>>(
+pub(crate) unsafe fn factorize_block<F: Scalar, S: Products<F>, const HERMITIAN: bool>(
     front: &SymmetricPanel<F>,
     lo: usize,
     hi: usize,
-    rule: &ResolvedSymmetric<F>,
+    rule: &ResolvedSymmetric<F::Real>,
     scratch: &mut BlockScratch<F>,
     x: *mut F,
-) -> Progress<F> {
+) -> Progress<F::Real> {
     let (lp, m) = (front.lp, front.m);
     let width = hi - lo;
     let rows = m - hi;
@@ -92,16 +94,16 @@ pub(crate) unsafe fn factorize_block<F: RealScalar, S: Simd<F>>(
             scratch.perm[j] = j as u32;
         }
         let tried = match rule.method {
-            Some(_) => search::<F, S>(width, rule, scratch),
-            None if front.expected.is_null() => descend::<F, S>(width, scratch, None),
+            Some(_) => search::<F, S, HERMITIAN>(width, rule, scratch),
+            None if front.expected.is_null() => descend::<F, S, HERMITIAN>(width, scratch, None),
             None => {
                 let expected = std::slice::from_raw_parts_mut(front.expected.add(lo), width);
-                descend::<F, S>(width, scratch, Some((expected, rule.threshold)))
+                descend::<F, S, HERMITIAN>(width, scratch, Some((expected, rule.threshold)))
             }
         };
         let mut event = None;
         if rule.method.is_none() && tried < width {
-            let value = *scratch.block.as_ptr().add(tried * (LD + 1));
+            let value = (*scratch.block.as_ptr().add(tried * (LD + 1))).real();
             event = Some(SymmetricEvent::NotPositive(
                 *front.col.add(lo + tried),
                 value,
@@ -111,42 +113,54 @@ pub(crate) unsafe fn factorize_block<F: RealScalar, S: Simd<F>>(
             let from = lp.add((lo + scratch.perm[j] as usize) * m + hi);
             std::ptr::copy_nonoverlapping(from, x.add(j * rows), rows);
         }
-        permute(front, lo, width, scratch, x, rows);
-        trsm::<F, S>(rows, tried, scratch.block.as_ptr(), LD, x, rows);
-        let pivots = commit::<F, S>(front, [lo, width, tried], rule, scratch, x);
+        permute::<F, HERMITIAN>(front, lo, width, scratch, x, rows);
+        let mut triangle = scratch.block.as_ptr();
+        if HERMITIAN {
+            // The triangle as it was is not needed any more; here is room for the conjugate of L.
+            for j in 0..tried {
+                for i in j + 1..tried {
+                    scratch.original[j * LD + i] = scratch.block[j * LD + i].conjugate();
+                }
+            }
+            triangle = scratch.original.as_ptr();
+        }
+        S::trsm(rows, tried, triangle, LD, x, rows);
+        let pivots = commit::<F, S, HERMITIAN>(front, [lo, width, tried], rule, scratch, x);
         Progress { pivots, event }
     }
 }
 
-/// The diagonal in its order, as long as it is positive, or a number where something is expected of it: how many columns.
+/// The diagonal, which is real, in its order, as long as it is positive, or a number where something is expected of it: how many columns.
 /// What is at most a part of the `expected` number, as large as is said, is replaced by that.
 ///
 /// # Safety
 ///
 /// The block has `width` columns.
 #[inline(always)]
-unsafe fn descend<F: RealScalar, S: Simd<F>>(
+unsafe fn descend<F: Scalar, S: Simd<F>, const HERMITIAN: bool>(
     width: usize,
     scratch: &mut BlockScratch<F>,
-    mut expected: Option<(&mut [F], F)>,
+    mut expected: Option<(&mut [F::Real], F::Real)>,
 ) -> usize {
     let a = scratch.block.as_mut_ptr();
     for q in 0..width {
         // SAFETY: q is below the width, the caller's contract.
         unsafe {
             let pivot = a.add(q * (LD + 1));
+            let value = pivot.read().real();
             if let Some((expected, part)) = &mut expected {
                 let sign = expected[q].signum();
-                if *pivot * sign <= expected[q].abs() * *part {
-                    *pivot = std::mem::replace(&mut expected[q], F::zero());
-                } else if pivot.read().is_nan() {
+                if value * sign <= expected[q].abs() * *part {
+                    let replacement = std::mem::replace(&mut expected[q], F::Real::zero());
+                    *pivot = F::from_real(replacement);
+                } else if value.is_nan() {
                     return q;
                 }
-            } else if pivot.read().is_nan() || *pivot <= F::zero() {
+            } else if value.is_nan() || value <= F::Real::zero() {
                 return q;
             }
             scratch.off[q] = F::zero();
-            eliminate_one::<F, S>(a, q, width);
+            eliminate_one::<F, S, HERMITIAN>(a, q, width);
         }
     }
     width
@@ -159,48 +173,51 @@ unsafe fn descend<F: RealScalar, S: Simd<F>>(
 ///
 /// The block has `width` columns.
 #[inline(always)]
-unsafe fn search<F: RealScalar, S: Simd<F>>(
+unsafe fn search<F: Scalar, S: Simd<F>, const HERMITIAN: bool>(
     width: usize,
-    rule: &ResolvedSymmetric<F>,
+    rule: &ResolvedSymmetric<F::Real>,
     scratch: &mut BlockScratch<F>,
 ) -> usize {
     let a = scratch.block.as_mut_ptr();
+    let form = form(HERMITIAN);
+    // SAFETY: places are below the width, the caller's contract.
+    let diagonal = |a: *const F, q: usize| unsafe { form.on_diagonal(*a.add(q * (LD + 1))) };
     let mut q = 0;
     // SAFETY: indices stay below the width, the caller's contract.
     unsafe {
         while q < width {
-            let diagonal = (*a.add(q * (LD + 1))).abs();
+            let size = diagonal(a, q).magnitude();
             let below = max_abs::<F, S>(width - q - 1, a.add(q * LD + q + 1));
-            let is_large = diagonal >= F::from_f64(DIAGONAL) * below;
-            if !is_large || counts_as_zero(diagonal, rule) {
+            let is_large = size >= F::Real::from_f64(DIAGONAL) * below;
+            if !is_large || counts_as_zero(size, rule) {
                 let (i, j) = largest::<F, S>(a, q, width);
-                let size = (*a.add(j * LD + i)).abs();
+                let size = (*a.add(j * LD + i)).magnitude();
                 if counts_as_zero(size, rule) || size.is_nan() {
                     break;
                 }
-                let (d11, d21, d22) = (
-                    *a.add(j * (LD + 1)),
-                    *a.add(j * LD + i),
-                    *a.add(i * (LD + 1)),
-                );
-                if i != j && is_regular(d11, d21, d22) {
-                    swap(a, width, q, j, &mut scratch.perm);
-                    swap(a, width, q + 1, i, &mut scratch.perm);
+                let (d11, d21, d22) = (diagonal(a, j), *a.add(j * LD + i), diagonal(a, i));
+                if i != j && is_regular(form, [d11, d21, d22]) {
+                    swap::<F, HERMITIAN>(a, width, q, j, &mut scratch.perm);
+                    swap::<F, HERMITIAN>(a, width, q + 1, i, &mut scratch.perm);
                     scratch.off[q] = d21;
                     scratch.off[q + 1] = F::zero();
-                    eliminate_two::<F, S>(a, q, width);
+                    eliminate_two::<F, S, HERMITIAN>(a, q, width);
                     q += 2;
                     continue;
                 }
                 // Where the determinant vanishes, both diagonal entries are about as large as the other one.
-                let at = if d22.abs() > d11.abs() { i } else { j };
-                swap(a, width, q, at, &mut scratch.perm);
-                if counts_as_zero((*a.add(q * (LD + 1))).abs(), rule) {
+                let at = if d22.magnitude() > d11.magnitude() {
+                    i
+                } else {
+                    j
+                };
+                swap::<F, HERMITIAN>(a, width, q, at, &mut scratch.perm);
+                if counts_as_zero(diagonal(a, q).magnitude(), rule) {
                     break;
                 }
             }
             scratch.off[q] = F::zero();
-            eliminate_one::<F, S>(a, q, width);
+            eliminate_one::<F, S, HERMITIAN>(a, q, width);
             q += 1;
         }
     }
@@ -213,12 +230,8 @@ unsafe fn search<F: RealScalar, S: Simd<F>>(
 ///
 /// As [`search`].
 #[inline(always)]
-unsafe fn largest<F: RealScalar, S: Simd<F>>(
-    a: *const F,
-    q: usize,
-    width: usize,
-) -> (usize, usize) {
-    let (mut size, mut column) = (F::zero(), q);
+unsafe fn largest<F: Scalar, S: Simd<F>>(a: *const F, q: usize, width: usize) -> (usize, usize) {
+    let (mut size, mut column) = (F::Real::zero(), q);
     // SAFETY: the caller's contract.
     unsafe {
         for j in q..width {
@@ -229,7 +242,7 @@ unsafe fn largest<F: RealScalar, S: Simd<F>>(
         }
         let mut row = column;
         for i in (column..width).rev() {
-            if (*a.add(column * LD + i)).abs() == size {
+            if (*a.add(column * LD + i)).magnitude() == size {
                 row = i;
             }
         }
@@ -243,7 +256,7 @@ unsafe fn largest<F: RealScalar, S: Simd<F>>(
 ///
 /// As [`search`]; `q <= p < width`.
 #[inline(always)]
-unsafe fn swap<F: RealScalar>(
+unsafe fn swap<F: Scalar, const HERMITIAN: bool>(
     a: *mut F,
     width: usize,
     q: usize,
@@ -259,6 +272,7 @@ unsafe fn swap<F: RealScalar>(
         k: width,
         col: perm.as_mut_ptr(),
         expected: std::ptr::null_mut(),
+        form: form(HERMITIAN),
     };
     // SAFETY: the caller's contract. The rows below the width, which nobody reads, are exchanged too.
     unsafe { block.swap(q, p) };
@@ -270,13 +284,22 @@ unsafe fn swap<F: RealScalar>(
 ///
 /// As [`search`]; `q < width`.
 #[inline(always)]
-unsafe fn eliminate_one<F: RealScalar, S: Simd<F>>(a: *mut F, q: usize, width: usize) {
+unsafe fn eliminate_one<F: Scalar, S: Simd<F>, const HERMITIAN: bool>(
+    a: *mut F,
+    q: usize,
+    width: usize,
+) {
     // SAFETY: the caller's contract.
     unsafe {
         let l = a.add(q * LD);
-        let d = *l.add(q);
+        let form = form(HERMITIAN);
+        let d = form.on_diagonal(*l.add(q));
+        if HERMITIAN {
+            *l.add(q) = d;
+        }
         divide::<F, S>(width - q - 1, l.add(q + 1), d);
-        update_columns::<F, S>([q + 1, width, width], a, LD, l, |j| d * *l.add(j));
+        let weight = |j| form.counterpart(d * *l.add(j));
+        update_columns::<F, S>([q + 1, width, width], a, LD, l, weight);
     }
 }
 
@@ -287,18 +310,33 @@ unsafe fn eliminate_one<F: RealScalar, S: Simd<F>>(a: *mut F, q: usize, width: u
 ///
 /// As [`search`]; `q + 1 < width`.
 #[inline(always)]
-unsafe fn eliminate_two<F: RealScalar, S: Simd<F>>(a: *mut F, q: usize, width: usize) {
+unsafe fn eliminate_two<F: Scalar, S: Simd<F>, const HERMITIAN: bool>(
+    a: *mut F,
+    q: usize,
+    width: usize,
+) {
     // SAFETY: the caller's contract.
     unsafe {
         let (x, y) = (a.add(q * LD), a.add((q + 1) * LD));
-        let (d11, d21, d22) = (*x.add(q), *x.add(q + 1), *y.add(q + 1));
+        let form = form(HERMITIAN);
+        let d21 = *x.add(q + 1);
+        let [d11, d22] = [*x.add(q), *y.add(q + 1)].map(|d| form.on_diagonal(d));
+        let d12 = form.counterpart(d21);
+        if HERMITIAN {
+            (*x.add(q), *y.add(q + 1)) = (d11, d22);
+        }
         *x.add(q + 1) = F::zero();
         let below = q + 2;
         let (p, r) = (x.add(below), y.add(below));
-        times_two::<F, S>(width - below, inverse_of_two(d11, d21, d22), [p, r], [p, r]);
+        let inverse = inverse_of_two(form, [d11, d21, d22]);
+        times_two::<F, S, HERMITIAN, false>(width - below, inverse, [p, r], [p, r]);
         let bounds = [below, width, width];
-        update_columns::<F, S>(bounds, a, LD, x, |j| d11 * *x.add(j) + d21 * *y.add(j));
-        update_columns::<F, S>(bounds, a, LD, y, |j| d21 * *x.add(j) + d22 * *y.add(j));
+        update_columns::<F, S>(bounds, a, LD, x, |j| {
+            form.counterpart(d11 * *x.add(j) + d21 * *y.add(j))
+        });
+        update_columns::<F, S>(bounds, a, LD, y, |j| {
+            form.counterpart(d12 * *x.add(j) + d22 * *y.add(j))
+        });
     }
 }
 
@@ -309,7 +347,7 @@ unsafe fn eliminate_two<F: RealScalar, S: Simd<F>>(a: *mut F, q: usize, width: u
 ///
 /// The panel is valid, `x` has `rows` × `width` values.
 #[inline(always)]
-unsafe fn permute<F: RealScalar>(
+unsafe fn permute<F: Scalar, const HERMITIAN: bool>(
     front: &SymmetricPanel<F>,
     lo: usize,
     width: usize,
@@ -343,7 +381,12 @@ unsafe fn permute<F: RealScalar>(
             let to = lp.add((lo + j) * m);
             for i in j.max(first)..width {
                 let (p, q) = (perm[i] as usize, perm[j] as usize);
-                *to.add(lo + i) = scratch.original[p.min(q) * LD + p.max(q)];
+                let entry = scratch.original[p.min(q) * LD + p.max(q)];
+                *to.add(lo + i) = if p < q {
+                    form(HERMITIAN).counterpart(entry)
+                } else {
+                    entry
+                };
             }
             if j >= first {
                 std::ptr::copy_nonoverlapping(x.add(j * rows), to.add(lo + width), rows);
@@ -359,10 +402,10 @@ unsafe fn permute<F: RealScalar>(
 ///
 /// As [`factorize_block`]; `tried` columns of the copy are eliminated.
 #[inline(always)]
-unsafe fn commit<F: RealScalar, S: Simd<F>>(
+unsafe fn commit<F: Scalar, S: Simd<F>, const HERMITIAN: bool>(
     front: &SymmetricPanel<F>,
     [lo, width, tried]: [usize; 3],
-    rule: &ResolvedSymmetric<F>,
+    rule: &ResolvedSymmetric<F::Real>,
     scratch: &BlockScratch<F>,
     x: *mut F,
 ) -> usize {
@@ -371,7 +414,7 @@ unsafe fn commit<F: RealScalar, S: Simd<F>>(
     let bound = if rule.method.is_some() {
         rule.threshold.recip()
     } else {
-        F::infinity()
+        F::Real::infinity()
     };
     let block = scratch.block.as_ptr();
     let mut j = 0;
@@ -383,20 +426,23 @@ unsafe fn commit<F: RealScalar, S: Simd<F>>(
             let d = *block.add(j * (LD + 1));
             let from = x.add(j * rows);
             let to = lp.add((lo + j) * m + lo + width);
-            let reciprocal = d.recip();
+            let reciprocal = d.reciprocal();
+            let is_normal = reciprocal.magnitude().is_normal();
             let inverse = if order == 2 {
-                inverse_of_two(d, off, *block.add((j + 1) * (LD + 1)))
+                inverse_of_two(form(HERMITIAN), [d, off, *block.add((j + 1) * (LD + 1))])
             } else {
                 [reciprocal; 3]
             };
             let pair = [from.cast_const(), from.add(rows)];
             let size = if order == 2 {
                 let nowhere = [std::ptr::null_mut(); 2];
-                times_two::<F, S>(rows, inverse, pair, nowhere)
-            } else if reciprocal.is_normal() {
-                max_abs::<F, S>(rows, from) * reciprocal.abs()
+                times_two::<F, S, HERMITIAN, false>(rows, inverse, pair, nowhere)
+            } else if is_normal {
+                max_abs::<F, S>(rows, from) * reciprocal.magnitude()
             } else {
-                max_abs::<F, S>(rows, from) / d.abs()
+                // Of a complex number the size of 1/d is up to 2/|d|.
+                let spread = F::Real::from_f64(F::COMPONENTS as f64);
+                max_abs::<F, S>(rows, from) / d.magnitude() * spread
             };
             let mut largest = size;
             for q in j..j + order {
@@ -407,12 +453,12 @@ unsafe fn commit<F: RealScalar, S: Simd<F>>(
                 break;
             }
             if order == 2 {
-                times_two::<F, S>(rows, inverse, pair, [to, to.add(m)]);
-            } else if reciprocal.is_normal() {
-                scaled::<F, S>(rows, reciprocal, from, to);
+                times_two::<F, S, HERMITIAN, false>(rows, inverse, pair, [to, to.add(m)]);
+            } else if is_normal {
+                scaled::<F, S, false>(rows, reciprocal, from, to);
             } else {
                 for i in 0..rows {
-                    *to.add(i) = *from.add(i) / d;
+                    *to.add(i) = (*from.add(i)).quotient(d);
                 }
             }
             for q in j..j + order {

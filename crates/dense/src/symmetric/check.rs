@@ -1,6 +1,6 @@
 //! The size of |L|·|D|·|Lᵀ|.
 
-use luge_sparse::RealScalar;
+use luge_sparse::Scalar;
 
 use crate::simd::Simd;
 
@@ -19,14 +19,14 @@ pub struct CheckLower<F> {
     pub s: *mut F,
 }
 
-/// Adds the column sums of |L|·|D|·|Lᵀ| of a front's pivots. Returns the largest magnitude in L below its diagonal;
+/// Adds the column sums of |L|·|D|·|Lᵀ| of a front's pivots, with [magnitudes](Scalar::magnitude) as real parts. Returns the largest magnitude in L below its diagonal;
 /// unspecified if one is NaN, which the sums then are too.
 ///
 /// # Safety
 ///
 /// The arrays of `f` are valid for the sizes they name and do not overlap.
 #[inline(always)]
-pub(crate) unsafe fn check_lower<F: RealScalar, S: Simd<F>>(f: &CheckLower<F>) -> F {
+pub(crate) unsafe fn check_lower<F: Scalar, S: Simd<F>>(f: &CheckLower<F>) -> F::Real {
     let (m, p) = (f.m, f.pivots);
     // SAFETY: the caller's contract.
     unsafe {
@@ -52,7 +52,7 @@ pub(crate) unsafe fn check_lower<F: RealScalar, S: Simd<F>>(f: &CheckLower<F>) -
         // 1ᵀ|L|·|D|.
         let mut j = 0;
         while j < p {
-            let d = |i: usize, q: usize| (*f.lp.add(i + q * m)).abs();
+            let d = |i: usize, q: usize| F::from_real((*f.lp.add(i + q * m)).magnitude());
             let off = if j + 1 < p { d(j, j + 1) } else { F::zero() };
             let first = *f.s.add(j);
             if off == F::zero() {
@@ -85,7 +85,7 @@ pub(crate) unsafe fn check_lower<F: RealScalar, S: Simd<F>>(f: &CheckLower<F>) -
 ///
 /// As [`check_lower`]; `j + N <= pivots`.
 #[inline(always)]
-unsafe fn add_columns<F: RealScalar, S: Simd<F>, const N: usize>(f: &CheckLower<F>, j: usize) {
+unsafe fn add_columns<F: Scalar, S: Simd<F>, const N: usize>(f: &CheckLower<F>, j: usize) {
     // SAFETY: the caller's contract.
     unsafe {
         let column = f.lp.add(j * f.m);
@@ -95,7 +95,8 @@ unsafe fn add_columns<F: RealScalar, S: Simd<F>, const N: usize>(f: &CheckLower<
             *weight = S::splat(value);
             *f.products.add(j + q) += value;
             for i in j + q + 1..j + N {
-                *f.products.add(i) += value * (*column.add(i + q * f.m)).abs();
+                let size = (*column.add(i + q * f.m)).magnitude();
+                *f.products.add(i) += value.scaled_by(size);
             }
         }
         let mut i = j + N;

@@ -1,10 +1,11 @@
 //! Threshold partial pivoting, column by column.
 
-use luge_sparse::{RealScalar, ResolvedSymmetric};
+use luge_sparse::num_traits::{Float, One, Zero};
+use luge_sparse::{ResolvedSymmetric, Scalar};
 
 use super::{
-    Progress, SymmetricEvent, SymmetricPanel, counts_as_zero, divide, inverse_of_two, is_regular,
-    product::times_two, update_columns,
+    Progress, SymmetricEvent, SymmetricPanel, counts_as_zero, divide, form, inverse_of_two,
+    is_regular, product::times_two, update_columns,
 };
 use crate::dense::max_abs;
 use crate::simd::Simd;
@@ -25,7 +26,7 @@ enum Choice {
 /// order 1 of p. If none will do, the pivot of order 1 of q is tried last. A column that counts as zero is taken as soon as
 /// its turn comes, or ends the factorization.
 ///
-/// A pivot of order 1 is acceptable if |a(p, p)| ≥ u · max |a(i, p)| over all i ≠ p that are left; one of order 2, with the
+/// Sizes |·| of complex numbers are [magnitudes](Scalar::magnitude). A pivot of order 1 is acceptable if |a(p, p)| ≥ u · max |a(i, p)| over all i ≠ p that are left; one of order 2, with the
 /// block E, if |E⁻¹|·(max |a(i, t)|, max |a(i, p)|)ᵀ ≤ 1/u over the other i, and its determinant is more than rounding. A
 /// pivot of order 1 is at least as large as what counts as zero; so is an entry of E.
 ///
@@ -33,18 +34,18 @@ enum Choice {
 ///
 /// The panel is valid for its sizes, `lo <= hi <= k`, and the columns have seen all pivots before them.
 #[inline(always)]
-pub(crate) unsafe fn eliminate_symmetric<F: RealScalar, S: Simd<F>>(
+pub(crate) unsafe fn eliminate_symmetric<F: Scalar, S: Simd<F>, const HERMITIAN: bool>(
     front: &SymmetricPanel<F>,
     lo: usize,
     hi: usize,
-    rule: &ResolvedSymmetric<F>,
-) -> Progress<F> {
+    rule: &ResolvedSymmetric<F::Real>,
+) -> Progress<F::Real> {
     let mut q = lo;
     let mut event = None;
     while q < hi {
         // SAFETY: q < hi, and the caller's contract.
         unsafe {
-            match choose::<F, S>(front, q, hi, rule) {
+            match choose::<F, S, HERMITIAN>(front, q, hi, rule) {
                 None => break,
                 Some(Choice::Zero(p)) => {
                     if !rule.accept {
@@ -61,14 +62,14 @@ pub(crate) unsafe fn eliminate_symmetric<F: RealScalar, S: Simd<F>>(
                 }
                 Some(Choice::One(p)) => {
                     front.swap(q, p);
-                    eliminate_one::<F, S>(front, q, hi);
+                    eliminate_one::<F, S, HERMITIAN>(front, q, hi);
                     q += 1;
                 }
                 Some(Choice::Two(t, p)) => {
                     // t comes before p, so the first exchange leaves p where it is.
                     front.swap(q, t);
                     front.swap(q + 1, p);
-                    eliminate_two::<F, S>(front, q, hi);
+                    eliminate_two::<F, S, HERMITIAN>(front, q, hi);
                     q += 2;
                 }
             }
@@ -86,12 +87,12 @@ pub(crate) unsafe fn eliminate_symmetric<F: RealScalar, S: Simd<F>>(
 ///
 /// As [`eliminate_symmetric`]; `from <= to <= m`.
 #[inline(always)]
-unsafe fn below<F: RealScalar, S: Simd<F>>(
+unsafe fn below<F: Scalar, S: Simd<F>>(
     front: &SymmetricPanel<F>,
     p: usize,
     from: usize,
     to: usize,
-) -> F {
+) -> F::Real {
     // SAFETY: the caller's contract.
     unsafe { max_abs::<F, S>(to - from, front.lp.add(p * front.m + from)) }
 }
@@ -102,16 +103,16 @@ unsafe fn below<F: RealScalar, S: Simd<F>>(
 ///
 /// As [`eliminate_symmetric`]; `from <= p < k`.
 #[inline(always)]
-unsafe fn left<F: RealScalar>(
+unsafe fn left<F: Scalar>(
     front: &SymmetricPanel<F>,
     p: usize,
     from: usize,
     except: usize,
-) -> (F, usize) {
-    let (mut largest, mut at) = (F::zero(), from);
+) -> (F::Real, usize) {
+    let (mut largest, mut at) = (F::Real::zero(), from);
     for t in (from..p).filter(|&t| t != except) {
         // SAFETY: the caller's contract.
-        let size = unsafe { (*front.lp.add(t * front.m + p)).abs() };
+        let size = unsafe { (*front.lp.add(t * front.m + p)).magnitude() };
         if size > largest {
             (largest, at) = (size, t);
         }
@@ -123,30 +124,32 @@ unsafe fn left<F: RealScalar>(
 ///
 /// As [`eliminate_symmetric`]; `q < hi`.
 #[inline(always)]
-unsafe fn choose<F: RealScalar, S: Simd<F>>(
+unsafe fn choose<F: Scalar, S: Simd<F>, const HERMITIAN: bool>(
     front: &SymmetricPanel<F>,
     q: usize,
     hi: usize,
-    rule: &ResolvedSymmetric<F>,
+    rule: &ResolvedSymmetric<F::Real>,
 ) -> Option<Choice> {
     let m = front.m;
     // SAFETY: the caller's contract; candidates are below k.
     unsafe {
-        let diagonal = |p: usize| (*front.lp.add(p * (m + 1))).abs();
-        let may_be_one =
-            |size: F, largest: F| !counts_as_zero(size, rule) && size >= rule.threshold * largest;
+        let on_diagonal = |v: F| form(HERMITIAN).on_diagonal(v);
+        let diagonal = |p: usize| on_diagonal(*front.lp.add(p * (m + 1))).magnitude();
+        let may_be_one = |size: F::Real, largest: F::Real| {
+            !counts_as_zero(size, rule) && size >= rule.threshold * largest
+        };
         let of_first = below::<F, S>(front, q, q + 1, m);
-        if is_zero(front, q, q, of_first.max(diagonal(q)), rule) {
+        if is_zero::<F, HERMITIAN>(front, q, q, of_first.max(diagonal(q)), rule) {
             return Some(Choice::Zero(q));
         }
         for p in q + 1..hi {
             let (of_row, t) = left(front, p, q, p);
             let of_column = below::<F, S>(front, p, p + 1, m);
             let largest = of_row.max(of_column);
-            if is_zero(front, p, q, largest.max(diagonal(p)), rule) {
+            if is_zero::<F, HERMITIAN>(front, p, q, largest.max(diagonal(p)), rule) {
                 return Some(Choice::Zero(p));
             }
-            if may_be_two::<F, S>(front, q, [t, p], of_column, rule) {
+            if may_be_two::<F, S, HERMITIAN>(front, q, [t, p], of_column, rule) {
                 return Some(Choice::Two(t, p));
             }
             if may_be_one(diagonal(p), largest) {
@@ -164,19 +167,20 @@ unsafe fn choose<F: RealScalar, S: Simd<F>>(
 ///
 /// As [`choose`].
 #[inline(always)]
-unsafe fn is_zero<F: RealScalar>(
+unsafe fn is_zero<F: Scalar, const HERMITIAN: bool>(
     front: &SymmetricPanel<F>,
     p: usize,
     q: usize,
-    largest: F,
-    rule: &ResolvedSymmetric<F>,
+    largest: F::Real,
+    rule: &ResolvedSymmetric<F::Real>,
 ) -> bool {
-    let is_small = |v: F| counts_as_zero(v.abs(), rule);
+    let is_small = |v: F| counts_as_zero(v.magnitude(), rule);
     // SAFETY: the caller's contract.
     let entry = |i: usize, j: usize| unsafe { *front.lp.add(j * front.m + i) };
     counts_as_zero(largest, rule)
         && (q..p).all(|t| is_small(entry(p, t)))
-        && (p..front.m).all(|i| is_small(entry(i, p)))
+        && is_small(form(HERMITIAN).on_diagonal(entry(p, p)))
+        && (p + 1..front.m).all(|i| is_small(entry(i, p)))
 }
 
 /// Whether columns t < p make an acceptable pivot; `of_column` is the largest magnitude in column p below its diagonal.
@@ -185,28 +189,32 @@ unsafe fn is_zero<F: RealScalar>(
 ///
 /// As [`choose`].
 #[inline(always)]
-unsafe fn may_be_two<F: RealScalar, S: Simd<F>>(
+unsafe fn may_be_two<F: Scalar, S: Simd<F>, const HERMITIAN: bool>(
     front: &SymmetricPanel<F>,
     q: usize,
     [t, p]: [usize; 2],
-    of_column: F,
-    rule: &ResolvedSymmetric<F>,
+    of_column: F::Real,
+    rule: &ResolvedSymmetric<F::Real>,
 ) -> bool {
     let m = front.m;
     // SAFETY: the caller's contract.
     unsafe {
         let entry = |i: usize, j: usize| *front.lp.add(j * m + i);
-        let (d11, d21, d22) = (entry(t, t), entry(p, t), entry(p, p));
-        let size = d11.abs().max(d21.abs()).max(d22.abs());
-        if d21 == F::zero() || size < rule.small || !is_regular(d11, d21, d22) {
+        let form = form(HERMITIAN);
+        let d21 = entry(p, t);
+        let [d11, d22] = [entry(t, t), entry(p, p)].map(|d| form.on_diagonal(d));
+        let block = [d11, d21, d22];
+        let [size11, size21, size22] = block.map(F::magnitude);
+        let size = size11.max(size21).max(size22);
+        if d21 == F::zero() || size < rule.small || !is_regular(form, block) {
             return false;
         }
-        let [e11, e21, e22] = inverse_of_two(d11, d21, d22).map(F::abs);
+        let [e11, e21, e22] = inverse_of_two(form, block).map(F::magnitude);
         let of_p = left(front, p, q, t).0.max(of_column);
         let beside = below::<F, S>(front, t, t + 1, p).max(below::<F, S>(front, t, p + 1, m));
         let of_t = left(front, t, q, t).0.max(beside);
         let largest = (e11 * of_t + e21 * of_p).max(e21 * of_t + e22 * of_p);
-        rule.threshold * largest <= F::one()
+        rule.threshold * largest <= F::Real::one()
     }
 }
 
@@ -216,15 +224,21 @@ unsafe fn may_be_two<F: RealScalar, S: Simd<F>>(
 ///
 /// As [`choose`].
 #[inline(always)]
-unsafe fn eliminate_one<F: RealScalar, S: Simd<F>>(front: &SymmetricPanel<F>, q: usize, hi: usize) {
+unsafe fn eliminate_one<F: Scalar, S: Simd<F>, const HERMITIAN: bool>(
+    front: &SymmetricPanel<F>,
+    q: usize,
+    hi: usize,
+) {
     let (lp, m) = (front.lp, front.m);
     // SAFETY: the caller's contract.
     unsafe {
         let l = lp.add(q * m);
-        let d = *l.add(q);
+        let form = form(HERMITIAN);
+        let d = form.on_diagonal(*l.add(q));
         front.set_diagonal(q, d, F::zero());
         divide::<F, S>(m - q - 1, l.add(q + 1), d);
-        update_columns::<F, S>([q + 1, hi, m], lp, m, l, |j| d * *l.add(j));
+        let weight = |j| form.counterpart(d * *l.add(j));
+        update_columns::<F, S>([q + 1, hi, m], lp, m, l, weight);
     }
 }
 
@@ -234,23 +248,31 @@ unsafe fn eliminate_one<F: RealScalar, S: Simd<F>>(front: &SymmetricPanel<F>, q:
 ///
 /// As [`choose`]; `q + 1 < hi`.
 #[inline(always)]
-unsafe fn eliminate_two<F: RealScalar, S: Simd<F>>(front: &SymmetricPanel<F>, q: usize, hi: usize) {
+unsafe fn eliminate_two<F: Scalar, S: Simd<F>, const HERMITIAN: bool>(
+    front: &SymmetricPanel<F>,
+    q: usize,
+    hi: usize,
+) {
     let (lp, m) = (front.lp, front.m);
     // SAFETY: the caller's contract.
     unsafe {
         let (x, y) = (lp.add(q * m), lp.add((q + 1) * m));
-        let (d11, d21, d22) = (*x.add(q), *x.add(q + 1), *y.add(q + 1));
+        let form = form(HERMITIAN);
+        let d21 = *x.add(q + 1);
+        let [d11, d22] = [*x.add(q), *y.add(q + 1)].map(|d| form.on_diagonal(d));
+        let d12 = form.counterpart(d21);
         front.set_diagonal(q, d11, F::zero());
         front.set_diagonal(q + 1, d22, d21);
         *x.add(q + 1) = F::zero();
         let below = q + 2;
         let (p, r) = (x.add(below), y.add(below));
-        times_two::<F, S>(m - below, inverse_of_two(d11, d21, d22), [p, r], [p, r]);
+        let inverse = inverse_of_two(form, [d11, d21, d22]);
+        times_two::<F, S, HERMITIAN, false>(m - below, inverse, [p, r], [p, r]);
         update_columns::<F, S>([below, hi, m], lp, m, x, |j| {
-            d11 * *x.add(j) + d21 * *y.add(j)
+            form.counterpart(d11 * *x.add(j) + d21 * *y.add(j))
         });
         update_columns::<F, S>([below, hi, m], lp, m, y, |j| {
-            d21 * *x.add(j) + d22 * *y.add(j)
+            form.counterpart(d12 * *x.add(j) + d22 * *y.add(j))
         });
     }
 }

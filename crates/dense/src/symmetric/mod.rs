@@ -1,15 +1,24 @@
-//! Kernels of symmetric fronts: products on a triangle, elimination with pivots of order 1 and 2, the check.
+//! Kernels of symmetric and Hermitian fronts: products on a triangle, elimination with pivots of order 1 and 2, the check.
 //!
 //! A front's panel of m rows and k columns is column-major and holds the lower triangle: L below the diagonal of the
 //! pivots' columns, D on it. Of a pivot of order 2 in columns j and j + 1 the entry (j + 1, j) of D stands in row j of
 //! column j + 1, above the diagonal, and entry (j + 1, j) of the panel is zero, as that of L. All else above the diagonal is
 //! zero in the columns of pivots. In other columns, updates leave anything up to seven rows above it.
 //!
+//! Where the front is Hermitian, D is real on its diagonal, and what stands for entry (j, j + 1) is the conjugate of entry
+//! (j + 1, j). Of a diagonal entry that is no pivot yet only the real part counts: updates leave rounding errors in the
+//! imaginary one. `HERMITIAN` says which [`Form`] a kernel is for; what multiplies entries of L in an update is conjugated
+//! where it is made, so that the products are those of symmetric fronts.
+//!
+//! Sizes of complex numbers are [magnitudes](Scalar::magnitude), |re| + |im|. A pivot d that is compared by them may leave an entry of
+//! L twice as large as the bound, since |1/d| is up to 2/|d|; by their absolute values entries are at most √2 times the bound.
+//!
 //! [`factorize_block`] is a posteriori threshold pivoting, [`eliminate_symmetric`] threshold partial pivoting: see J. Hogg,
 //! E. Ovtchinnikov and J. Scott, "A sparse symmetric indefinite direct solver for GPU architectures", ACM TOMS 42 (2016).
 //! The acceptance test of a pivot of order 2: I. S. Duff and J. K. Reid, ACM TOMS 9 (1983).
 
-use luge_sparse::{RealScalar, ResolvedSymmetric};
+use luge_sparse::num_traits::Float;
+use luge_sparse::{Form, RealScalar, ResolvedSymmetric, Scalar};
 
 use super::dense::{NR, rank_one, scale};
 use super::simd::Simd;
@@ -31,7 +40,7 @@ const ABOVE: usize = NR;
 
 /// The panel of a symmetric front under elimination.
 #[derive(Debug)]
-pub struct SymmetricPanel<F> {
+pub struct SymmetricPanel<F: Scalar> {
     /// `m` rows, `k` columns.
     pub lp: *mut F,
     /// Rows of the front.
@@ -42,28 +51,30 @@ pub struct SymmetricPanel<F> {
     pub col: *mut u32,
     /// By what the pivot of each fully summed column is replaced if it has not the sign of that, or is too small beside it:
     /// `k` numbers other than zero, or null. Zero takes the place of those that were used. Columns then stay where they are.
-    pub expected: *mut F,
+    pub expected: *mut F::Real,
+    /// What counterparts across the diagonal are.
+    pub form: Form,
 }
 
-/// How far an elimination of a symmetric front came.
+/// How far an elimination of a symmetric front came; `R` is the type of magnitudes.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Progress<F> {
+pub struct Progress<R> {
     /// Pivots, a pivot of order 2 counted as two.
     pub pivots: usize,
     /// Why the factorization cannot go on.
-    pub event: Option<SymmetricEvent<F>>,
+    pub event: Option<SymmetricEvent<R>>,
 }
 
 /// Why an elimination of a symmetric front ended before its time.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum SymmetricEvent<F> {
+pub enum SymmetricEvent<R> {
     /// Nothing of size is left of the column that stood at this position before the elimination.
     Zero(u32),
     /// A definite matrix was asked for, and this is the pivot of the column that stood at this position.
-    NotPositive(u32, F),
+    NotPositive(u32, R),
 }
 
-impl<F: RealScalar> SymmetricPanel<F> {
+impl<F: Scalar> SymmetricPanel<F> {
     /// Exchanges two fully summed rows and columns, none of them a pivot.
     ///
     /// # Safety
@@ -84,6 +95,16 @@ impl<F: RealScalar> SymmetricPanel<F> {
             std::ptr::swap(lp.add(a + a * m), lp.add(b + b * m));
             for i in a + 1..b {
                 std::ptr::swap(lp.add(i + a * m), lp.add(b + i * m));
+            }
+            if self.form.conjugates::<F>() {
+                // These, and the entry of a and b, have come from the other triangle.
+                for i in a + 1..b {
+                    for entry in [lp.add(i + a * m), lp.add(b + i * m)] {
+                        *entry = (*entry).conjugate();
+                    }
+                }
+                let entry = lp.add(b + a * m);
+                *entry = (*entry).conjugate();
             }
             let below = m - b - 1;
             let (from, to) = (lp.add(a * m + b + 1), lp.add(b * m + b + 1));
@@ -114,34 +135,48 @@ impl<F: RealScalar> SymmetricPanel<F> {
     }
 }
 
-/// E⁻¹ for E = `[d11 d21; d21 d22]`, as (11), (21), (22).
+/// The products whose difference is the determinant of `[d11 d12; d21 d22]`, where d12 is the counterpart of d21, divided by
+/// the largest entry, which comes first: so no product of two entries overflows.
 #[inline(always)]
-pub fn inverse_of_two<F: RealScalar>(d11: F, d21: F, d22: F) -> [F; 3] {
-    // Scaled, so that no product of two entries overflows.
-    let size = d11.abs().max(d21.abs()).max(d22.abs());
-    let determinant = (d11 / size) * d22 - (d21 / size) * d21;
-    [
-        d22 / size / determinant,
-        -d21 / size / determinant,
-        d11 / size / determinant,
-    ]
+fn products_of_two<F: Scalar>(form: Form, [d11, d21, d22]: [F; 3]) -> (F::Real, F, F) {
+    let size = d11.magnitude().max(d21.magnitude()).max(d22.magnitude());
+    let left = d11.over_real(size) * d22;
+    let right = d21.over_real(size) * form.counterpart(d21);
+    (size, form.on_diagonal(left), form.on_diagonal(right))
+}
+
+/// E⁻¹ for E = `[d11 d12; d21 d22]`, where d12 is the counterpart of d21, as (11), (21), (22).
+#[inline(always)]
+pub fn inverse_of_two<F: Scalar>(form: Form, [d11, d21, d22]: [F; 3]) -> [F; 3] {
+    let (size, left, right) = products_of_two(form, [d11, d21, d22]);
+    let determinant = left - right;
+    [d22, -d21, d11].map(|entry| entry.over_real(size).quotient(determinant))
 }
 
 /// Whether the determinant of a block of order 2 is more than the rounding error of the products it is the difference of:
 /// at least half as large as the larger of them. It must be normal in the units of the largest entry too, so that the
 /// inverse does not overflow.
 #[inline(always)]
-fn is_regular<F: RealScalar>(d11: F, d21: F, d22: F) -> bool {
-    let size = d11.abs().max(d21.abs()).max(d22.abs());
-    let (left, right) = ((d11 / size) * d22, (d21 / size) * d21);
-    let least = F::from_f64(0.5) * left.abs().max(right.abs());
-    (left - right).abs() >= least.max(F::min_positive_value())
+fn is_regular<F: Scalar>(form: Form, d: [F; 3]) -> bool {
+    let (_, left, right) = products_of_two(form, d);
+    let least = F::Real::from_f64(0.5) * left.magnitude().max(right.magnitude());
+    (left - right).magnitude() >= least.max(F::Real::min_positive_value())
 }
 
 /// Whether a magnitude counts as zero.
 #[inline(always)]
-fn counts_as_zero<F: RealScalar>(size: F, rule: &ResolvedSymmetric<F>) -> bool {
-    size == F::zero() || size < rule.small
+fn counts_as_zero<R: RealScalar>(size: R, rule: &ResolvedSymmetric<R>) -> bool {
+    size == R::zero() || size < rule.small
+}
+
+/// The form that a kernel is for.
+#[inline(always)]
+const fn form(hermitian: bool) -> Form {
+    if hermitian {
+        Form::Hermitian
+    } else {
+        Form::Symmetric
+    }
 }
 
 /// Divides `n` values by `d`.
@@ -150,15 +185,15 @@ fn counts_as_zero<F: RealScalar>(size: F, rule: &ResolvedSymmetric<F>) -> bool {
 ///
 /// `p` is valid for `n` values.
 #[inline(always)]
-unsafe fn divide<F: RealScalar, S: Simd<F>>(n: usize, p: *mut F, d: F) {
-    let reciprocal = d.recip();
+unsafe fn divide<F: Scalar, S: Simd<F>>(n: usize, p: *mut F, d: F) {
+    let reciprocal = d.reciprocal();
     // SAFETY: the caller's contract.
     unsafe {
-        if reciprocal.is_normal() {
+        if reciprocal.magnitude().is_normal() {
             scale::<F, S>(n, p, reciprocal);
         } else {
             for i in 0..n {
-                *p.add(i) /= d;
+                *p.add(i) = (*p.add(i)).quotient(d);
             }
         }
     }
@@ -171,7 +206,7 @@ unsafe fn divide<F: RealScalar, S: Simd<F>>(n: usize, p: *mut F, d: F) {
 ///
 /// The columns of `a`, `ld` apart, and of `l` are valid for `rows` rows.
 #[inline(always)]
-unsafe fn update_columns<F: RealScalar, S: Simd<F>>(
+unsafe fn update_columns<F: Scalar, S: Simd<F>>(
     [begin, end, rows]: [usize; 3],
     a: *mut F,
     ld: usize,
@@ -203,15 +238,43 @@ unsafe fn update_columns<F: RealScalar, S: Simd<F>>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use num_complex::Complex;
 
     #[test]
     fn blocks_without_an_inverse_in_range_are_no_pivots() {
+        let is_regular = |d11: f64, d21, d22| is_regular(Form::Symmetric, [d11, d21, d22]);
         assert!(is_regular(0.0, 1.0, 0.0) && is_regular(2.0, 1.0, -3.0));
         assert!(is_regular(0.0, 1e-300, 0.0));
         // The inverse has entries of 1e311, or its determinant is rounding.
         assert!(!is_regular(0.0, 1e-311, 0.0) && !is_regular(1.0, 1e-170, 1e-311));
         assert!(!is_regular(1.0, 1.0 - 1e-9, 1.0));
-        let inverse = inverse_of_two(2.0, 1.0, -3.0);
+        let inverse = inverse_of_two(Form::Symmetric, [2.0, 1.0, -3.0]);
         assert_eq!(inverse.map(|v: f64| v * 7.0), [3.0, 1.0, -2.0]);
+    }
+
+    #[test]
+    fn complex_blocks_are_inverted_by_their_form() {
+        let z = |re: f64, im: f64| Complex::new(re, im);
+        let block = [z(2.0, 0.0), z(1.0, 2.0), z(1.0, 0.0)];
+        // 2·1 − (1 + 2i)² = 5 − 4i, and 2·1 − |1 + 2i|² = −3.
+        for (form, determinant) in [
+            (Form::Symmetric, z(5.0, -4.0)),
+            (Form::Hermitian, z(-3.0, 0.0)),
+        ] {
+            assert!(is_regular(form, block));
+            let [e11, e21, e22] = inverse_of_two(form, block);
+            assert!((e11 * determinant - 1.0).norm() < 1e-15);
+            assert!((e21 * determinant + z(1.0, 2.0)).norm() < 1e-15);
+            assert!((e22 * determinant - 2.0).norm() < 1e-15);
+            let e12 = form.counterpart(e21);
+            let first_row = [
+                block[0] * e11 + form.counterpart(block[1]) * e21,
+                block[0] * e12 + form.counterpart(block[1]) * e22,
+            ];
+            assert!((first_row[0] - 1.0).norm() < 1e-15 && first_row[1].norm() < 1e-15);
+        }
+        // (1 + i)·(1 + i) is regular as a symmetric block, and |1 + i|² beside 1·2 is rounding.
+        let block = [z(1.0, 0.0), z(1.0, 1.0), z(2.0, 0.0)];
+        assert!(is_regular(Form::Symmetric, block) && !is_regular(Form::Hermitian, block));
     }
 }

@@ -12,9 +12,10 @@
 //! searched once more.
 
 use luge_dense::{
-    BLOCK_COLUMNS, BlockScratch, Gemm, Progress, SymmetricEvent, SymmetricKernels, SymmetricPanel,
-    SymmetricScalar,
+    BLOCK_COLUMNS, BlockScratch, FrontalScalar, Gemm, Progress, SymmetricEvent, SymmetricKernels,
+    SymmetricPanel,
 };
+use luge_sparse::num_traits::Zero;
 use luge_sparse::{CancelFlag, Cancelled, ResolvedSymmetric, SymmetricPivoting};
 use rayon::prelude::*;
 
@@ -28,9 +29,9 @@ const PARALLEL_FLOPS: usize = 4_000_000;
 const STRIDE_FLOPS: usize = 60_000_000;
 
 /// How symmetric fronts are eliminated.
-pub(super) struct Eliminator<F: SymmetricScalar> {
+pub(super) struct Eliminator<F: FrontalScalar> {
     pub kernels: &'static SymmetricKernels<F>,
-    pub rule: ResolvedSymmetric<F>,
+    pub rule: ResolvedSymmetric<F::Real>,
     pub cancel: CancelFlag,
     /// Whether large products are shared among the threads of the current pool.
     pub parallel: bool,
@@ -38,7 +39,7 @@ pub(super) struct Eliminator<F: SymmetricScalar> {
     /// Columns of L·D, or those of a block: room for `scaled_entries` of the front.
     pub scratch: Vec<F>,
     /// The largest entry of each candidate among the others, and the column that it is in.
-    pub partners: Vec<(F, u32)>,
+    pub partners: Vec<(F::Real, u32)>,
     /// Which candidate stands where, and where each is.
     pub order: Vec<u32>,
     pub place: Vec<u32>,
@@ -46,7 +47,7 @@ pub(super) struct Eliminator<F: SymmetricScalar> {
 
 /// What became of the columns of a front.
 #[derive(Debug, Default)]
-pub(super) struct Outcome<F> {
+pub(super) struct Outcome<R> {
     /// Pivots, which stand first; a pivot of order 2 counts as two.
     pub pivots: usize,
     /// Those of them that were found by blocks.
@@ -54,7 +55,7 @@ pub(super) struct Outcome<F> {
     /// Places of those that were replaced.
     pub replaced: Vec<u32>,
     /// Why the factorization cannot go on.
-    pub event: Option<SymmetricEvent<F>>,
+    pub event: Option<SymmetricEvent<R>>,
 }
 
 /// A pointer that threads share; who may write what is said where it is used.
@@ -65,7 +66,7 @@ unsafe impl<T> Send for Shared<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for Shared<T> {}
 
-impl<F: SymmetricScalar> Eliminator<F> {
+impl<F: FrontalScalar> Eliminator<F> {
     /// Eliminates what can be eliminated of a front and updates its other fully summed columns. `is_root`: whether what
     /// blocks leave has no parent to go to. `is_due` says of each column, by where it stood, whether it may not be delayed; if
     /// it is empty, all may.
@@ -82,7 +83,7 @@ impl<F: SymmetricScalar> Eliminator<F> {
         front: &SymmetricPanel<F>,
         is_root: bool,
         is_due: &[bool],
-    ) -> Result<Outcome<F>, Cancelled> {
+    ) -> Result<Outcome<F::Real>, Cancelled> {
         let mut outcome = Outcome::default();
         // SAFETY: the caller's contract.
         unsafe {
@@ -110,8 +111,8 @@ impl<F: SymmetricScalar> Eliminator<F> {
         &mut self,
         front: &SymmetricPanel<F>,
         is_due: &[bool],
-        smallest: F,
-        outcome: &mut Outcome<F>,
+        smallest: F::Real,
+        outcome: &mut Outcome<F::Real>,
     ) -> Result<bool, Cancelled> {
         let k = front.k;
         let first = outcome.pivots;
@@ -119,9 +120,9 @@ impl<F: SymmetricScalar> Eliminator<F> {
         let eliminate = self.kernels.eliminate_symmetric;
         // What is not small is a pivot, whatever stands below it.
         let mut rule = self.rule;
-        (rule.threshold, rule.small, rule.accept) = (F::zero(), smallest, false);
+        (rule.threshold, rule.small, rule.accept) = (F::Real::zero(), smallest, false);
         let mut any = rule;
-        any.small = F::zero();
+        any.small = F::Real::zero();
         // SAFETY: the caller's contract; all places are below k.
         unsafe {
             for j in first..k {
@@ -140,18 +141,17 @@ impl<F: SymmetricScalar> Eliminator<F> {
                 if next == window {
                     continue;
                 }
-                let diagonal = |j: usize| *front.lp.add(j * (front.m + 1));
+                let diagonal = |j: usize| front.form.on_diagonal(*front.lp.add(j * (front.m + 1)));
                 let mut largest = next;
                 for j in next + 1..window {
-                    if diagonal(j).abs() > diagonal(largest).abs() {
+                    if diagonal(j).magnitude() > diagonal(largest).magnitude() {
                         largest = j;
                     }
                 }
                 front.swap(next, largest);
                 let d = diagonal(next);
-                if d.abs() < smallest {
-                    let replaced = if d < F::zero() { -smallest } else { smallest };
-                    *front.lp.add(next * (front.m + 1)) = replaced;
+                if d.magnitude() < smallest {
+                    *front.lp.add(next * (front.m + 1)) = d.with_magnitude(smallest);
                     outcome.replaced.push(next as u32);
                 }
                 let Progress { pivots, .. } = eliminate(front, next, next + 1, &any);
@@ -176,7 +176,7 @@ impl<F: SymmetricScalar> Eliminator<F> {
         &mut self,
         front: &SymmetricPanel<F>,
         is_root: bool,
-        outcome: &mut Outcome<F>,
+        outcome: &mut Outcome<F::Real>,
     ) -> Result<(), Cancelled> {
         let k = front.k;
         // SAFETY: the caller's contract.
@@ -230,14 +230,14 @@ impl<F: SymmetricScalar> Eliminator<F> {
         let (lp, m, k) = (front.lp, front.m, front.k);
         let partners = &mut self.partners;
         partners.clear();
-        partners.extend((lo..k).map(|j| (F::zero(), j as u32)));
+        partners.extend((lo..k).map(|j| (F::Real::zero(), j as u32)));
         for j in lo..k {
             if (j - lo).is_multiple_of(UPDATE_COLUMNS) {
                 self.cancel.check()?;
             }
             for i in j + 1..k {
                 // SAFETY: the caller's contract.
-                let size = unsafe { (*lp.add(i + j * m)).abs() };
+                let size = unsafe { (*lp.add(i + j * m)).magnitude() };
                 for (column, other) in [(i, j), (j, i)] {
                     if size > partners[column - lo].0 {
                         partners[column - lo] = (size, other as u32);
@@ -292,7 +292,7 @@ impl<F: SymmetricScalar> Eliminator<F> {
         hi: usize,
         mut level: usize,
         by_blocks: bool,
-    ) -> Result<Progress<F>, Cancelled> {
+    ) -> Result<Progress<F::Real>, Cancelled> {
         while level < WIDTHS.len() && hi - lo <= WIDTHS[level] {
             level += 1;
         }
@@ -345,7 +345,7 @@ impl<F: SymmetricScalar> Eliminator<F> {
         lo: usize,
         hi: usize,
         by_blocks: bool,
-    ) -> Result<Progress<F>, Cancelled> {
+    ) -> Result<Progress<F::Real>, Cancelled> {
         // SAFETY: the caller's contract; there is room for the columns.
         unsafe {
             if !by_blocks {
@@ -412,7 +412,7 @@ impl<F: SymmetricScalar> Eliminator<F> {
         Ok(())
     }
 
-    /// C −= L·D·Lᵀ for a square C and so many rows of L, of which the lower triangle is computed; entries less than eight
+    /// C −= L·D·Lᵀ, or L·D·Lᴴ, for a square C and so many rows of L, of which the lower triangle is computed; entries less than eight
     /// rows above it are changed too.
     ///
     /// # Safety
@@ -534,8 +534,8 @@ impl<F: SymmetricScalar> Eliminator<F> {
     }
 }
 
-impl<F> Outcome<F> {
-    fn add(&mut self, progress: Progress<F>) {
+impl<R> Outcome<R> {
+    fn add(&mut self, progress: Progress<R>) {
         self.pivots += progress.pivots;
         self.event = progress.event;
     }

@@ -3,7 +3,7 @@
 #[cfg(feature = "gpu")]
 use std::sync::Arc;
 
-use luge_dense::SymmetricScalar;
+use luge_dense::FrontalScalar;
 
 use super::{FrontView, FrontalLdlt};
 #[cfg(feature = "gpu")]
@@ -25,12 +25,13 @@ pub enum Pivot<F> {
     Two {
         /// Its columns, in their order of elimination.
         columns: [usize; 2],
-        /// The block of D: its entries (1, 1), (2, 1) and (2, 2).
+        /// The block of D: its entries (1, 1), (2, 1) and (2, 2). Entry (1, 2) is the counterpart of (2, 1), its conjugate if the
+        /// matrix is Hermitian.
         d: [F; 3],
     },
 }
 
-impl<F: SymmetricScalar> FrontView<'_, F> {
+impl<F: FrontalScalar> FrontView<'_, F> {
     /// Entries of D by pivot column: on the diagonal, and beside it in the row of the column before, which is zero unless both
     /// are a pivot of order 2.
     fn diagonal(&self, j: usize) -> [F; 2] {
@@ -52,7 +53,7 @@ impl<F: SymmetricScalar> FrontView<'_, F> {
     }
 }
 
-impl<F: SymmetricScalar> FrontalLdlt<F> {
+impl<F: FrontalScalar> FrontalLdlt<F> {
     /// Visits the pivots in elimination order.
     ///
     /// # Panics

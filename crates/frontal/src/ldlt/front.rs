@@ -1,13 +1,17 @@
-//! The work of LDLᵀ and Cholesky on one front: assembly, elimination, check, generated element.
+//! The work of LDLᵀ, LDLᴴ and Cholesky on one front: assembly, elimination, check, generated element.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use luge_dense::{
-    BlockScratch, CheckLower, SymmetricEvent, SymmetricKernels, SymmetricPanel, SymmetricScalar,
+    BlockScratch, CheckLower, FrontalScalar, SymmetricEvent, SymmetricKernels, SymmetricPanel,
 };
-use luge_sparse::{Cancelled, Reservation, ResolvedSymmetric, bytes_of, enlarge};
+use luge_sparse::num_traits::{Float, Zero};
+use luge_sparse::{
+    Cancelled, Form, RealScalar, Reservation, ResolvedSymmetric, Scalar, bytes_of, enlarge,
+};
 
 use super::eliminate::{Eliminator, Outcome};
+use super::has_signs;
 use super::quality::SymmetricQuality;
 use crate::error::FrontalError;
 use crate::factorize::{
@@ -18,12 +22,13 @@ use crate::storage::Lower;
 use crate::widths::scaled_entries;
 
 /// What the fronts of one factorization share.
-pub(super) struct Shared<'a, F: SymmetricScalar> {
+pub(super) struct Shared<'a, F: FrontalScalar> {
     pub kernels: &'static SymmetricKernels<F>,
+    pub form: Form,
     /// How pivots are chosen.
-    pub rule: ResolvedSymmetric<F>,
+    pub rule: ResolvedSymmetric<F::Real>,
     /// ‖B e_k‖₁ by input column.
-    pub norms: &'a [F],
+    pub norms: &'a [F::Real],
     /// By what pivots are replaced that have not the sign of that, by input column, where signs are expected.
     pub expected: Option<&'a [f64]>,
     /// Which pivots were replaced, by input column, if any may be; each belongs to the thread of its front.
@@ -35,11 +40,11 @@ pub(super) struct Shared<'a, F: SymmetricScalar> {
 /// LDLᵀ of one front after another, by one thread.
 ///
 /// After an element's matrix comes a vector of its order: the column sums of |L|·|D|·|Lᵀ| so far.
-pub(super) struct LdltFront<F: SymmetricScalar> {
+pub(super) struct LdltFront<F: FrontalScalar> {
     eliminator: Eliminator<F>,
-    outcome: Outcome<F>,
+    outcome: Outcome<F::Real>,
     /// What is expected of the pivots of the front, if anything is.
-    expected: Vec<F>,
+    expected: Vec<F::Real>,
     /// Which of its columns, by where they stand before the elimination, may not be delayed, if any may not.
     is_due: Vec<bool>,
     /// Sums of |L|·|D|·|Lᵀ| by column of the front, and an array for the check and for moving them.
@@ -51,17 +56,18 @@ pub(super) struct LdltFront<F: SymmetricScalar> {
 }
 
 /// Bytes of the arrays for fronts of `m` rows.
-fn array_bytes<F: SymmetricScalar>(m: usize) -> u64 {
+fn array_bytes<F: FrontalScalar>(m: usize) -> u64 {
     // Three arrays of values, relative indices, partners, two arrays of places, and what is due.
-    let by_row = m * (3 * size_of::<F>() + 4 + size_of::<(F, u32)>() + 8 + 1);
+    let by_row = m * (3 * size_of::<F>() + 4 + size_of::<(F::Real, u32)>() + 8 + 1);
     (by_row + BlockScratch::<F>::BYTES) as u64
 }
 
 /// A front's panel under elimination.
-fn panel<F>(
+fn panel<F: Scalar>(
+    form: Form,
     front: &ActiveFront<'_, F>,
     positions: &mut Positions,
-    expected: &mut [F],
+    expected: &mut [F::Real],
 ) -> SymmetricPanel<F> {
     SymmetricPanel {
         lp: front.panels,
@@ -73,10 +79,11 @@ fn panel<F>(
         } else {
             expected.as_mut_ptr()
         },
+        form,
     }
 }
 
-impl<F: SymmetricScalar> FrontWork for LdltFront<F> {
+impl<F: FrontalScalar> FrontWork for LdltFront<F> {
     type Scalar = F;
     type Storage = Lower;
     type Report = SymmetricQuality;
@@ -134,7 +141,7 @@ impl<F: SymmetricScalar> FrontWork for LdltFront<F> {
                 pace.provide(front.panels, front.entries)?;
             }
             add_matrix(context, front);
-            Ok(self.add_children(front, children, &mut pace)?)
+            Ok(self.add_children(context.shared.form, front, children, &mut pace)?)
         }
     }
 
@@ -149,7 +156,7 @@ impl<F: SymmetricScalar> FrontWork for LdltFront<F> {
         if let Some(expected) = context.shared.expected {
             let columns = own_columns(context, front).iter();
             let expected = columns.map(|&column| expected[column as usize]);
-            self.expected.extend(expected.map(F::from_f64));
+            self.expected.extend(expected.map(F::Real::from_f64));
         }
         self.is_due.clear();
         if let Some(limit) = self.eliminator.rule.limit
@@ -163,7 +170,8 @@ impl<F: SymmetricScalar> FrontWork for LdltFront<F> {
                 });
             }
         }
-        let panel = panel(front, positions, &mut self.expected);
+        let form = context.shared.form;
+        let panel = panel(form, front, positions, &mut self.expected);
         let entries = scaled_entries(front.k, front.c);
         let scratch = &mut self.eliminator.scratch;
         if scratch.len() < entries {
@@ -195,7 +203,7 @@ impl<F: SymmetricScalar> FrontWork for LdltFront<F> {
         let note = |column: usize| context.shared.replaced[column].store(true, Ordering::Relaxed);
         if context.shared.expected.is_some() {
             for (&column, expected) in own_columns(context, front).iter().zip(&self.expected) {
-                if *expected == F::zero() {
+                if *expected == F::Real::zero() {
                     note(column as usize);
                 }
             }
@@ -230,7 +238,7 @@ impl<F: SymmetricScalar> FrontWork for LdltFront<F> {
                 // SAFETY: the panel has m × k entries.
                 let column =
                     unsafe { std::slice::from_raw_parts(front.panels.add(j * m + j), m - j) };
-                column.iter().all(|v| v.is_finite())
+                column.iter().all(|v| v.is_number())
             });
             return Err(if is_finite {
                 FrontalError::Singular { column }
@@ -275,12 +283,12 @@ impl<F: SymmetricScalar> FrontWork for LdltFront<F> {
                 s: self.work.as_mut_ptr(),
             })
         };
-        if !self.products[..m].iter().all(|sum| sum.is_finite()) {
+        if !self.products[..m].iter().all(|sum| sum.is_number()) {
             // The sums may overflow where no entry does.
             for j in 0..pivots {
                 // SAFETY: the panel has m × k entries.
                 let column = unsafe { std::slice::from_raw_parts(lp.add(j * m), m) };
-                if !column.iter().all(|v| v.is_finite()) {
+                if !column.iter().all(|v| v.is_number()) {
                     let column = input_column(context, done, j);
                     return Err(FrontalError::NotFinite { column });
                 }
@@ -334,7 +342,7 @@ impl<F: SymmetricScalar> FrontWork for LdltFront<F> {
     }
 }
 
-impl<F: SymmetricScalar> LdltFront<F> {
+impl<F: FrontalScalar> LdltFront<F> {
     /// Adds the elements of the children, as far as they concern fully summed columns.
     ///
     /// # Safety
@@ -343,6 +351,7 @@ impl<F: SymmetricScalar> LdltFront<F> {
     #[inline]
     unsafe fn add_children(
         &mut self,
+        form: Form,
         front: &ActiveFront<'_, F>,
         children: &Children<'_, F>,
         pace: &mut Pace<'_>,
@@ -362,7 +371,12 @@ impl<F: SymmetricScalar> LdltFront<F> {
                     let column = *relative.get_unchecked(j) as usize;
                     for i in j..order {
                         let row = *relative.get_unchecked(i) as usize;
-                        *lp.add(row.max(column) + row.min(column) * m) += *from.add(i);
+                        let value = if row < column {
+                            form.counterpart(*from.add(i))
+                        } else {
+                            *from.add(i)
+                        };
+                        *lp.add(row.max(column) + row.min(column) * m) += value;
                     }
                 }
                 let first = contiguous(&relative[delayed..]);
@@ -393,26 +407,36 @@ impl<F: SymmetricScalar> LdltFront<F> {
         let (lp, m) = (front.panels, front.m);
         let pivots = done.eliminated.pivots;
         // SAFETY: pivots are inside the panel.
-        let entry = |i: usize, j: usize| unsafe { (*lp.add(i + j * m)).to_f64() };
+        let entry = |i: usize, j: usize| unsafe { *lp.add(i + j * m) };
+        let has_signs = has_signs::<F>(context.shared.form);
         for j in 0..pivots {
             let column = input_column(context, done, j);
             let norm = context.shared.norms[column].to_f64();
-            report.add_column(self.products[j].to_f64(), norm);
-            let is_first = j + 1 < pivots && entry(j, j + 1) != 0.0;
-            let is_second = j > 0 && entry(j - 1, j) != 0.0;
+            report.add_column(self.products[j].real().to_f64(), norm);
+            let is_first = j + 1 < pivots && entry(j, j + 1) != F::zero();
+            let is_second = j > 0 && entry(j - 1, j) != F::zero();
             if is_first {
-                report.add_two(entry(j, j), entry(j, j + 1), entry(j + 1, j + 1));
-            } else if !is_second && entry(j, j) == 0.0 {
+                let block = [entry(j, j), entry(j, j + 1), entry(j + 1, j + 1)];
+                report.num_two += 1;
+                if has_signs {
+                    let [d11, d22] = [block[0], block[2]].map(|d| d.real().to_f64());
+                    report.add_two(d11, block[1].modulus().to_f64(), d22);
+                } else {
+                    report.add_complex_two(block.map(Scalar::widen));
+                }
+            } else if !is_second && entry(j, j) == F::zero() {
                 report.add_zero(column);
+            } else if !is_second && has_signs {
+                report.add_one(entry(j, j).real().to_f64());
             } else if !is_second {
-                report.add_one(entry(j, j));
+                report.add_range(entry(j, j).modulus().to_f64());
             }
         }
     }
 }
 
 /// The input columns of a front none of whose children delayed any.
-fn own_columns<'a, F: SymmetricScalar>(
+fn own_columns<'a, F: FrontalScalar>(
     context: &Context<'a, LdltFront<F>>,
     front: &ActiveFront<'_, F>,
 ) -> &'a [u32] {
@@ -420,7 +444,7 @@ fn own_columns<'a, F: SymmetricScalar>(
     &context.symbolic.tree.perm[start..start + front.k]
 }
 
-fn input_column<F: SymmetricScalar>(
+fn input_column<F: FrontalScalar>(
     context: &Context<'_, LdltFront<F>>,
     done: &Pivots<'_>,
     j: usize,
@@ -434,7 +458,7 @@ fn input_column<F: SymmetricScalar>(
 ///
 /// The panel is valid.
 #[inline]
-unsafe fn add_matrix<F: SymmetricScalar>(
+unsafe fn add_matrix<F: FrontalScalar>(
     context: &Context<'_, LdltFront<F>>,
     front: &ActiveFront<'_, F>,
 ) {
@@ -458,6 +482,40 @@ unsafe fn add_matrix<F: SymmetricScalar>(
             };
             *lp.add(place) = *input.get_unchecked(from as usize);
         }
+        if context.shared.form.conjugates::<F>() {
+            conjugate_upper(context, front, source, target);
+        }
+    }
+}
+
+/// Conjugates the entries of the matrix that are stored in the triangle across: those whose row is the column in which
+/// they are here.
+///
+/// # Safety
+///
+/// As [`add_matrix`]; `source` and `target` are those of the front.
+unsafe fn conjugate_upper<F: FrontalScalar>(
+    context: &Context<'_, LdltFront<F>>,
+    front: &ActiveFront<'_, F>,
+    source: &[u32],
+    target: &[u32],
+) {
+    let tree = &context.symbolic.tree;
+    let rows = tree.pattern.idx();
+    let start = tree.fronts[front.s].start as usize;
+    let (m, own, received) = (front.m, front.own, front.received);
+    let planned = m - received;
+    for (&from, &to) in source.iter().zip(target) {
+        let (i, j) = (to as usize % planned, to as usize / planned);
+        if rows[from as usize] != tree.perm[start + j] {
+            continue;
+        }
+        let i = if i < own { i } else { i + received };
+        // SAFETY: as for the sources and targets of `add_matrix`.
+        unsafe {
+            let entry = front.panels.add(j * m + i);
+            *entry = (*entry).conjugate();
+        }
     }
 }
 
@@ -467,7 +525,7 @@ unsafe fn add_matrix<F: SymmetricScalar>(
 ///
 /// `rest` is valid for the rows and columns below, `ld` apart.
 #[inline]
-unsafe fn add_below<F: SymmetricScalar>(
+unsafe fn add_below<F: FrontalScalar>(
     children: &Children<'_, F>,
     rest: *mut F,
     ld: usize,

@@ -1,4 +1,4 @@
-//! Symmetric multifrontal LDLᵀ and Cholesky on the CPU.
+//! Symmetric and Hermitian multifrontal LDLᵀ, LDLᴴ and Cholesky on the CPU.
 
 mod eliminate;
 mod factors;
@@ -9,8 +9,11 @@ mod solve;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use luge_dense::{SymmetricKernels, SymmetricScalar};
-use luge_sparse::{CancelFlag, Inertia, PivotKind, Reservation, bytes_of, drop_aside};
+use luge_dense::{FrontalScalar, SymmetricKernels};
+use luge_sparse::num_traits::{Float, Zero};
+use luge_sparse::{
+    CancelFlag, Form, Inertia, PivotKind, RealScalar, Reservation, bytes_of, drop_aside,
+};
 
 use crate::error::FrontalError;
 use crate::factorize::{self, FrontStore, Run};
@@ -21,18 +24,22 @@ pub use factors::Pivot;
 use front::{LdltFront, Shared};
 pub use quality::SymmetricQuality;
 
-/// Factors P·B·Pᵀ = L·D·Lᵀ of a symmetric matrix, front by front.
+/// Factors P·B·Pᵀ = L·D·Lᵀ of a symmetric matrix, or L·D·Lᴴ of a Hermitian one, front by front.
 ///
 /// L has a unit diagonal, D blocks of order 1 and 2; with [`PivotKind::Definite`](luge_sparse::PivotKind::Definite) all
 /// are of order 1 and positive, and L·√D is the Cholesky factor. P is the order of elimination, which the factorization
-/// chooses within fronts and by delays.
+/// chooses within fronts and by delays. Which [`Form`] a complex matrix has is an [option](Options::form). Sizes of complex numbers
+/// are compared by [magnitudes](luge_sparse::Scalar::magnitude), |re| + |im|, and thresholds above 0.24 count as 0.24 there: above,
+/// a nonsingular front might have no acceptable pivot.
 ///
 /// The pattern that the [`Symbolic`] factorization was made of is that of one triangle by columns: each unordered pair
-/// {i, j} of a row and a column is stored once, in either triangle, in any mixture.
+/// {i, j} of a row and a column is stored once, in either triangle, in any mixture. A value is that of the entry in the row and
+/// column where it is stored; of the diagonal of a Hermitian matrix the real part counts.
 #[derive(Debug, Clone)]
-pub struct FrontalLdlt<F: SymmetricScalar> {
+pub struct FrontalLdlt<F: FrontalScalar> {
     symbolic: Arc<Symbolic<Lower>>,
     kernels: &'static SymmetricKernels<F>,
+    form: Form,
     store: FrontStore<F>,
     quality: SymmetricQuality,
     /// Columns of the pattern whose pivots were replaced, ascending, and what is reserved for them.
@@ -45,7 +52,7 @@ pub struct FrontalLdlt<F: SymmetricScalar> {
     memory: Reservation,
 }
 
-impl<F: SymmetricScalar> FrontalLdlt<F> {
+impl<F: FrontalScalar> FrontalLdlt<F> {
     /// Factorizes the symmetric matrix with the pattern of `symbolic` and these values, in the pattern's order.
     ///
     /// # Errors
@@ -60,14 +67,20 @@ impl<F: SymmetricScalar> FrontalLdlt<F> {
     /// If `values` has not one value per entry of the pattern,
     /// [`PivotPolicy::resolve_symmetric`](luge_sparse::PivotPolicy::resolve_symmetric) refuses the policy, or
     /// [`Options::expected`] has not one number for each column where the policy is of
-    /// [signed](luge_sparse::PivotKind::Signed) pivots, or one that is zero or infinite as an `F`.
+    /// [signed](luge_sparse::PivotKind::Signed) pivots, or one that is zero or infinite in the type of the factors, or the
+    /// matrix is complex symmetric and the policy wants signs.
     #[track_caller]
     pub fn factorize(
         symbolic: &Arc<Symbolic<Lower>>,
         values: &[F],
         options: &Options,
     ) -> Result<(Self, SymmetricQuality), FrontalError> {
-        Self::factorize_with(symbolic, values, options, F::symmetric_kernels())
+        Self::factorize_with(
+            symbolic,
+            values,
+            options,
+            F::symmetric_kernels(options.form),
+        )
     }
 
     /// [`factorize`](Self::factorize) with the given kernels, one of those this machine can run.
@@ -80,10 +93,10 @@ impl<F: SymmetricScalar> FrontalLdlt<F> {
         kernels: &'static SymmetricKernels<F>,
     ) -> Result<(Self, SymmetricQuality), FrontalError> {
         assert!(
-            F::all_symmetric_kernels()
+            F::all_symmetric_kernels(options.form)
                 .iter()
                 .any(|k| std::ptr::eq(*k, kernels)),
-            "kernels of another machine"
+            "kernels of another machine or form"
         );
         check_length(symbolic, values);
         check_memory::<F>(symbolic, options)?;
@@ -93,6 +106,7 @@ impl<F: SymmetricScalar> FrontalLdlt<F> {
         let mut factors = Self {
             symbolic: Arc::clone(symbolic),
             kernels,
+            form: options.form,
             store: FrontStore::new(&symbolic.tree, &symbolic.layout, true),
             quality: SymmetricQuality::default(),
             perturbed: None,
@@ -121,7 +135,8 @@ impl<F: SymmetricScalar> FrontalLdlt<F> {
     ///
     /// # Panics
     ///
-    /// As [`factorize`](Self::factorize).
+    /// As [`factorize`](Self::factorize), and if the options name another [form](Options::form) than those of the first
+    /// factorization.
     #[track_caller]
     pub fn refactorize(
         &mut self,
@@ -129,24 +144,36 @@ impl<F: SymmetricScalar> FrontalLdlt<F> {
         options: &Options,
     ) -> Result<SymmetricQuality, FrontalError> {
         check_length(&self.symbolic, values);
+        assert_eq!(
+            options.form, self.form,
+            "factors are renewed in the form of the first ones"
+        );
         self.run(values, options)
     }
 
     #[track_caller]
     fn run(&mut self, input: &[F], options: &Options) -> Result<SymmetricQuality, FrontalError> {
         let max_b = || options.max_b.unwrap_or_else(|| largest(input).to_f64());
-        let rule = options.pivots.resolve_symmetric::<F>(max_b);
+        let mut rule = options.pivots.resolve_symmetric::<F::Real>(max_b);
+        if F::COMPONENTS > 1 && rule.method.is_some() {
+            let largest = F::Real::from_f64(MAX_COMPLEX_THRESHOLD);
+            rule.threshold = rule.threshold.min(largest);
+        }
+        assert!(
+            has_signs::<F>(self.form) || rule.method.is_some(),
+            "the pivots of a complex symmetric matrix have no signs"
+        );
         let predicted = check_memory::<F>(&self.symbolic, options)?;
         self.valid = false;
         // Delays are found anew.
         self.store.delayed = Vec::new();
         let held = self.bytes();
         self.memory.shrink_to(held);
-        let _of_norms = options.memory.reserve(bytes_of::<F>(self.n()))?;
+        let _of_norms = options.memory.reserve(bytes_of::<F::Real>(self.n()))?;
         let symbolic = Arc::clone(&self.symbolic);
         let norms = column_norms(&symbolic, input, &options.cancel)?;
         let is_signed = matches!(options.pivots.kind, PivotKind::Signed { .. });
-        let expected = is_signed.then(|| expected::<F>(options, self.n()));
+        let expected = is_signed.then(|| expected::<F::Real>(options, self.n()));
         self.perturbed = None;
         // Which pivots were replaced, and the list of them.
         let may_replace = is_signed || rule.limit.is_some();
@@ -161,6 +188,7 @@ impl<F: SymmetricScalar> FrontalLdlt<F> {
             predicted,
             shared: Shared {
                 kernels: self.kernels,
+                form: self.form,
                 rule,
                 norms: &norms,
                 expected,
@@ -207,9 +235,15 @@ impl<F: SymmetricScalar> FrontalLdlt<F> {
         self.kernels.name
     }
 
-    /// Eigenvalues of D by their signs, as the factorization found it: by Sylvester's law those of the matrix.
-    pub fn inertia(&self) -> Inertia {
-        self.quality.inertia
+    /// What counterparts across the diagonal are.
+    pub fn form(&self) -> Form {
+        self.form
+    }
+
+    /// Eigenvalues of D by their signs, as the factorization found it: by Sylvester's law those of the matrix. `None` for a complex
+    /// symmetric matrix, whose eigenvalues have no signs.
+    pub fn inertia(&self) -> Option<Inertia> {
+        has_signs::<F>(self.form).then_some(self.quality.inertia)
     }
 
     /// Number of pivots of order 2.
@@ -312,15 +346,20 @@ fn check_length<F>(symbolic: &Symbolic<Lower>, values: &[F]) {
 ///
 /// As [`FrontalLdlt::factorize`].
 #[track_caller]
-fn expected<F: SymmetricScalar>(options: &Options, n: usize) -> &[f64] {
+fn expected<R: RealScalar>(options: &Options, n: usize) -> &[f64] {
     let expected = options.expected.as_deref().unwrap_or_default();
     assert_eq!(expected.len(), n, "what is expected of each pivot");
-    let is_number = |&value: &f64| F::from_f64(value).is_normal();
+    let is_number = |&value: &f64| R::from_f64(value).is_normal();
     assert!(
         expected.iter().all(is_number),
         "pivots are expected to be normal numbers"
     );
     expected
+}
+
+/// Whether pivots, and eigenvalues, are real numbers.
+fn has_signs<F: FrontalScalar>(form: Form) -> bool {
+    F::COMPONENTS == 1 || form == Form::Hermitian
 }
 
 /// The predicted bytes, if there is a limit that they have to keep.
@@ -335,30 +374,37 @@ fn check_memory<F>(symbolic: &Symbolic<Lower>, options: &Options) -> Result<u64,
     Ok(asked)
 }
 
+/// The threshold of complex pivots is at most this, so that a nonsingular front without rows below has always an acceptable
+/// one. Let m be the largest magnitude, of an entry a off the diagonal, and those of the diagonal below u·m, so that no pivot
+/// of order 1 is acceptable. Then |a²| ≥ m²/2 by absolute values, so the determinant of the pivot of order 2 is at least (1/2 − u²)·m²
+/// and the magnitudes in a row of its inverse add up to at most √2·(1 + u)·m over that. It is acceptable if m times this is at
+/// most 1/u, which holds for u up to 0.248. With real numbers, whose a² is m², it holds up to 1/2.
+const MAX_COMPLEX_THRESHOLD: f64 = 0.24;
+
 /// Columns between two looks at the cancel flag.
 const STRIDE: usize = 1 << 12;
 
-/// ‖B e_k‖₁ of each column, with the entries of the other triangle.
-fn column_norms<F: SymmetricScalar>(
+/// ‖B e_k‖₁ of each column, with the entries of the other triangle, by [magnitudes](luge_sparse::Scalar::magnitude).
+fn column_norms<F: FrontalScalar>(
     symbolic: &Symbolic<Lower>,
     input: &[F],
     cancel: &CancelFlag,
-) -> Result<Vec<F>, FrontalError> {
+) -> Result<Vec<F::Real>, FrontalError> {
     let pattern = &symbolic.tree.pattern;
     let n = symbolic.n();
-    let mut norms = vec![F::zero(); n];
+    let mut norms = vec![F::Real::zero(); n];
     for column in 0..n {
         if column.is_multiple_of(STRIDE) {
             cancel.check()?;
         }
         let range = pattern.range(column);
         for (&row, &value) in pattern.idx()[range.clone()].iter().zip(&input[range]) {
-            if !value.is_finite() {
+            if !value.is_number() {
                 return Err(FrontalError::NotFinite { column });
             }
-            norms[row as usize] += value.abs();
+            norms[row as usize] += value.magnitude();
             if row as usize != column {
-                norms[column] += value.abs();
+                norms[column] += value.magnitude();
             }
         }
     }
@@ -369,7 +415,7 @@ fn column_norms<F: SymmetricScalar>(
 }
 
 /// The largest magnitude.
-fn largest<F: SymmetricScalar>(values: &[F]) -> F {
-    let magnitudes = values.iter().map(|value| value.abs());
-    magnitudes.fold(F::zero(), F::max)
+fn largest<F: FrontalScalar>(values: &[F]) -> F::Real {
+    let magnitudes = values.iter().map(|value| value.magnitude());
+    magnitudes.fold(F::Real::zero(), Float::max)
 }

@@ -1,6 +1,6 @@
 //! What a factorization of a symmetric matrix measured of itself.
 
-use luge_sparse::{Inertia, enlarge, larger, lessen};
+use luge_sparse::{Inertia, Scalar, enlarge, larger, lessen};
 
 use crate::factorize::Report;
 
@@ -11,7 +11,8 @@ use crate::factorize::Report;
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct SymmetricQuality {
-    /// Eigenvalues of D by their signs: by Sylvester's law those of B. Zero are the accepted zero pivots.
+    /// Eigenvalues of D by their signs: by Sylvester's law those of B. Zero are the accepted zero pivots. Of a complex symmetric
+    /// matrix, whose eigenvalues have no signs, these alone are counted.
     pub inertia: Inertia,
     /// Pivots of order 2.
     pub num_two: usize,
@@ -29,9 +30,9 @@ pub struct SymmetricQuality {
     /// Largest magnitude in L below its unit diagonal: at most 1/u, but for rounding, except in a definite matrix, and where signs
     /// are expected or delays limited.
     pub max_l: f64,
-    /// Smallest magnitude of an eigenvalue of D; accepted zero pivots do not count. Infinite if there is none.
+    /// Smallest absolute value of an eigenvalue of D, or of a complex symmetric one of a singular value; accepted zero pivots do not count. Infinite if there is none.
     pub min_pivot: f64,
-    /// Largest magnitude of an eigenvalue of D.
+    /// Largest of them.
     pub max_pivot: f64,
     /// max over columns k of ‖ |L|·|D|·|Lᵀ|·e_k ‖₁ / ‖B·e_k‖₁, with |D| entry by entry; at least 1. Columns of zeros do
     /// not count. It is summed up exactly while the fronts are at hand, at a multiplication and two additions for each
@@ -78,8 +79,13 @@ impl SymmetricQuality {
         } else {
             self.inertia.negative += 1;
         }
-        lessen(&mut self.min_pivot, d.abs());
-        enlarge(&mut self.max_pivot, d.abs());
+        self.add_range(d.abs());
+    }
+
+    /// Takes in the absolute value of a pivot of order 1.
+    pub(super) fn add_range(&mut self, size: f64) {
+        lessen(&mut self.min_pivot, size);
+        enlarge(&mut self.max_pivot, size);
     }
 
     /// Takes in a column that was accepted as a zero pivot.
@@ -89,9 +95,8 @@ impl SymmetricQuality {
         self.first_zero = Some(self.first_zero.map_or(column, |first| first.min(column)));
     }
 
-    /// Takes in a pivot of order 2.
+    /// Takes in a pivot of order 2 of a real or Hermitian matrix, whose entries off the diagonal have the absolute value |`d21`|.
     pub(super) fn add_two(&mut self, d11: f64, d21: f64, d22: f64) {
-        self.num_two += 1;
         // Scaled, so that no product of two entries overflows.
         let size = d11.abs().max(d21.abs()).max(d22.abs());
         let determinant = (d11 / size) * d22 - (d21 / size) * d21;
@@ -108,6 +113,23 @@ impl SymmetricQuality {
         enlarge(&mut self.max_pivot, large);
         // The product of the eigenvalues is the determinant.
         lessen(&mut self.min_pivot, determinant.abs() * (size / large));
+    }
+
+    /// Takes in a pivot of order 2 of a complex symmetric matrix.
+    pub(super) fn add_complex_two<W: Scalar<Real = f64>>(&mut self, [d11, d21, d22]: [W; 3]) {
+        // Scaled, so that no product of two entries overflows.
+        let size = d11.modulus().max(d21.modulus()).max(d22.modulus());
+        let [a, b, c] = [d11, d21, d22].map(|d| d.over_real(size));
+        let determinant = (a * c - b * b).modulus();
+        // The product of the singular values is |det|, the sum of their squares that of all entries.
+        let squares = [a, b, b, c]
+            .map(|d| d.modulus().powi(2))
+            .iter()
+            .sum::<f64>();
+        let difference = (squares * squares - 4.0 * determinant * determinant).max(0.0);
+        let large = ((squares + difference.sqrt()) / 2.0).sqrt();
+        self.add_range(size * large);
+        self.add_range(size * (determinant / large));
     }
 
     /// Takes in ‖ |L|·|D|·|Lᵀ|·e_k ‖₁ and ‖B·e_k‖₁ of a column.

@@ -1,11 +1,11 @@
 //! Triangular solves, front by front.
 //!
 //! Values travel in slots named by columns of the matrix, and stay there: forward with L, then with D, then backward with
-//! Lᵀ, so delayed columns and exchanges need nothing special. Several right-hand sides travel side by side in blocks, and
+//! Lᵀ, or with Lᴴ by way of conjugates before and after, so delayed columns and exchanges need nothing special. Several right-hand sides travel side by side in blocks, and
 //! the products become those of matrices.
 
-use luge_dense::{SymmetricScalar, inverse_of_two};
-use luge_sparse::{CancelFlag, Cancelled, bytes_of};
+use luge_dense::{FrontalScalar, inverse_of_two};
+use luge_sparse::{CancelFlag, Cancelled, Form, bytes_of};
 use rayon::prelude::*;
 
 use super::{FrontView, FrontalLdlt};
@@ -27,7 +27,7 @@ const NONE: Parts = Parts {
     upper: false,
 };
 
-impl<F: SymmetricScalar> FrontalLdlt<F> {
+impl<F: FrontalScalar> FrontalLdlt<F> {
     /// Solves B·X = R in place: `x` has `nrhs` columns of n values, on entry the right-hand sides, on return the
     /// solutions, both in the order of the pattern.
     ///
@@ -109,7 +109,7 @@ impl<F: SymmetricScalar> FrontalLdlt<F> {
         self.blocks(x, nrhs, threads, parts, cancel)
     }
 
-    /// Solves Lᵀ·P·X = R in place, R with each pivot's entry in the place of its column.
+    /// Solves Lᵀ·P·X = R in place, or Lᴴ·P·X = R with a Hermitian matrix, R with each pivot's entry in the place of its column.
     ///
     /// # Errors
     ///
@@ -197,7 +197,7 @@ impl<F: SymmetricScalar> FrontalLdlt<F> {
                 };
             }
             if parts.diagonal {
-                f.solve_diagonal(local, 1);
+                f.solve_diagonal(self.form, local, 1);
             }
             for (&v, &label) in local.iter().zip(f.cols) {
                 y[label as usize] = v;
@@ -206,6 +206,7 @@ impl<F: SymmetricScalar> FrontalLdlt<F> {
                 y[label as usize] += v;
             }
         }
+        self.conjugate(&mut y, parts.upper);
         for s in (0..self.store.records.len()).rev() {
             if !parts.upper {
                 break;
@@ -229,6 +230,7 @@ impl<F: SymmetricScalar> FrontalLdlt<F> {
                 y[label as usize] = v;
             }
         }
+        self.conjugate(&mut y, parts.upper);
         for (&v, &old) in y.iter().zip(perm) {
             x[old as usize] = v;
         }
@@ -262,11 +264,12 @@ impl<F: SymmetricScalar> FrontalLdlt<F> {
                 unsafe { lower_many(self.kernels, lp, [f.m, f.pivots], v, width) };
             }
             if parts.diagonal {
-                f.solve_diagonal(&mut local, width);
+                f.solve_diagonal(self.form, &mut local, width);
             }
             scatter(&local, f.cols, width, &mut y);
             add(&local[f.k * width..], f.below_rows, width, &mut y);
         }
+        self.conjugate(&mut y, parts.upper);
         for s in (0..self.store.records.len()).rev() {
             if !parts.upper {
                 break;
@@ -280,8 +283,16 @@ impl<F: SymmetricScalar> FrontalLdlt<F> {
             unsafe { lower_transposed_many(self.kernels, lp, [f.m, f.pivots], v, width) };
             scatter(&local, &f.cols[..f.pivots], width, &mut y);
         }
+        self.conjugate(&mut y, parts.upper);
         unpack(&y, perm, x, n, width);
         Ok(())
+    }
+
+    /// Conjugates values before and after Lᵀ, if the matrix is Hermitian: L⁻ᴴ·y is the conjugate of L⁻ᵀ·ȳ.
+    fn conjugate(&self, y: &mut [F], is_used: bool) {
+        if is_used && self.form.conjugates::<F>() {
+            y.iter_mut().for_each(|v| *v = v.conjugate());
+        }
     }
 
     /// Rows of the largest front, delayed columns included.
@@ -292,26 +303,27 @@ impl<F: SymmetricScalar> FrontalLdlt<F> {
     }
 }
 
-impl<F: SymmetricScalar> FrontView<'_, F> {
+impl<F: FrontalScalar> FrontView<'_, F> {
     /// Solves with the front's part of D: `width` values for each pivot, one after the other.
-    fn solve_diagonal(&self, x: &mut [F], width: usize) {
+    fn solve_diagonal(&self, form: Form, x: &mut [F], width: usize) {
         let mut j = 0;
         while j < self.pivots {
             let d = self.lp[j * (self.m + 1)];
             let off = self.off_diagonal(j);
             if off == F::zero() {
                 for v in &mut x[j * width..(j + 1) * width] {
-                    *v = if d == F::zero() { d } else { *v / d };
+                    *v = if d == F::zero() { d } else { v.quotient(d) };
                 }
                 j += 1;
                 continue;
             }
             let second = self.lp[(j + 1) * (self.m + 1)];
-            let [e11, e21, e22] = inverse_of_two(d, off, second);
+            let [e11, e21, e22] = inverse_of_two(form, [d, off, second]);
+            let e12 = form.counterpart(e21);
             let (upper, lower) = x[j * width..(j + 2) * width].split_at_mut(width);
             for (a, b) in upper.iter_mut().zip(lower) {
                 let (x, y) = (*a, *b);
-                *a = e11 * x + e21 * y;
+                *a = e11 * x + e12 * y;
                 *b = e21 * x + e22 * y;
             }
             j += 2;

@@ -1,7 +1,7 @@
 //! Columns that are delayed so often and no more.
 
-use luge_frontal::{FrontalError, FrontalLdlt, Options, SymmetricQuality, SymmetricScalar};
-use luge_sparse::{PivotPolicy, RealScalar, SmallPivots, SymmetricPivoting};
+use luge_frontal::{FrontalError, FrontalLdlt, FrontalScalar, Options, SymmetricQuality};
+use luge_sparse::{Form, PivotPolicy, RealScalar, SmallPivots, SymmetricPivoting};
 use luge_testkit::generators::mixed::{darcy, stokes};
 
 use crate::checks::{METHODS, all_trees, bits, dense_factors, policy, product, with};
@@ -18,7 +18,7 @@ fn limited(max_delays: u32, below: f64, method: SymmetricPivoting) -> Options {
 
 /// Checks that factors are those of the matrix, but for the diagonal where pivots were replaced: there by `most` at most, up to
 /// rounding.
-fn check<F: SymmetricScalar>(
+fn check<F: FrontalScalar + RealScalar>(
     a: &Matrix,
     (ldlt, quality): &(FrontalLdlt<F>, SymmetricQuality),
     most: f64,
@@ -30,7 +30,7 @@ fn check<F: SymmetricScalar>(
     assert!(replaced.is_sorted_by(|a, b| a < b));
     let (n, epsilon) = (a.n(), RealScalar::to_f64(F::epsilon()));
     let error = 8.0 * (n + 1) as f64 * epsilon * quality.growth * quality.max_norm;
-    let product = product(&dense_factors(ldlt));
+    let product = product(&dense_factors(ldlt), Form::Symmetric);
     for (i, row) in a.dense().iter().enumerate() {
         for (j, v) in row.iter().enumerate() {
             let is_replaced = i == j && replaced.binary_search(&(i as u32)).is_ok();

@@ -1,16 +1,18 @@
 //! Factors and solves of all kinds of matrices, on all kernels, for any number of threads.
 
-use luge_frontal::{FrontalError, FrontalLdlt, SymmetricScalar, TreeOptions};
+use luge_frontal::{FrontalError, FrontalLdlt, FrontalScalar, TreeOptions};
 use luge_reference::Dense;
 use luge_reference::ldlt::ldlt_dense;
-use luge_sparse::{CancelFlag, PivotPolicy};
+use luge_sparse::{CancelFlag, Form, PivotPolicy, SmallPivots};
 use luge_testkit::strategies;
+use num_complex::Complex;
 use proptest::prelude::*;
 
 use crate::checks::{
-    METHODS, all_trees, bits, check, factorize_and_check, factorize_and_check_all, policy, with,
+    METHODS, all_trees, bits, check, factorize_and_check, factorize_and_check_all, in_form, policy,
+    with,
 };
-use crate::matrices::{Matrix, Random, grid, random_matrix, saddle};
+use crate::matrices::{Matrix, Random, Turn, grid, random_matrix, saddle, tree_laplacian};
 
 #[test]
 fn special_sizes() {
@@ -57,12 +59,12 @@ fn single_precision() {
         let a = random_matrix(n, 6, 2.0, &mut random);
         let values: Vec<f32> = a.cast();
         let a = Matrix {
-            cols: a.cols.clone(),
             values: values.iter().map(|&v| f64::from(v)).collect(),
+            ..a
         };
         for tree_options in all_trees() {
             let symbolic = a.symbolic(&tree_options);
-            for kernels in f32::all_symmetric_kernels() {
+            for kernels in f32::all_symmetric_kernels(Form::Symmetric) {
                 for method in METHODS {
                     let options = with(policy(0.01, method));
                     let factorized =
@@ -85,38 +87,109 @@ fn any_number_of_threads_gives_the_same_bits() {
     let n = 700usize;
     let band = (0..n).flat_map(|j| (j..(j + 260).min(n)).map(move |i| (i, j)));
     let band: Vec<_> = band.map(|(i, j)| (i, j, random.next())).collect();
-    let never = CancelFlag::new();
     for a in [
         grid(40, 37, 1.0, &mut random),
         saddle(300, 120, &mut random),
         Matrix::from_entries(n, band),
     ] {
-        let symbolic = a.symbolic(&TreeOptions::default());
-        let mut expected = None;
-        for threads in [1, 2, 3, 7] {
-            let pool = rayon::ThreadPoolBuilder::new()
-                .num_threads(threads)
-                .build()
-                .unwrap();
-            let mut options = with(PivotPolicy::symmetric(0.01));
-            options.threads = threads;
-            let (mut ldlt, quality) = pool
-                .install(|| FrontalLdlt::<f64>::factorize(&symbolic, &a.values, &options))
-                .unwrap();
-            let mut x: Vec<f64> = (0..a.n() * 40).map(|i| (i % 11) as f64).collect();
-            pool.install(|| ldlt.solve(&mut x, 40, threads, &never))
-                .unwrap();
-            let x: Vec<u64> = x.iter().map(|v| v.to_bits()).collect();
-            let found = (bits(&ldlt), x, quality);
-            let expected = expected.get_or_insert_with(|| found.clone());
-            assert!(*expected == found, "{threads} threads");
-            let again = pool
-                .install(|| ldlt.refactorize(&a.values, &options))
-                .unwrap();
-            assert_eq!(again, quality);
-            assert!(bits(&ldlt) == found.0, "{threads} threads, again");
+        check_threads(&a);
+        for form in [Form::Symmetric, Form::Hermitian] {
+            check_threads(&a.turned(form, Turn::Angles));
         }
     }
+}
+
+fn check_threads<F: FrontalScalar<Real = f64>>(a: &Matrix<F>) {
+    let never = CancelFlag::new();
+    let symbolic = a.symbolic(&TreeOptions::default());
+    let mut expected = None;
+    for threads in [1, 2, 3, 7] {
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build()
+            .unwrap();
+        let mut options = in_form(&with(PivotPolicy::symmetric(0.01)), a.form);
+        options.threads = threads;
+        let (mut ldlt, quality) = pool
+            .install(|| FrontalLdlt::factorize(&symbolic, &a.values, &options))
+            .unwrap();
+        let numbers = (0..a.n() * 40).map(|i| F::from_components(|at| ((i + at) % 11) as f64));
+        let mut x: Vec<F> = numbers.collect();
+        pool.install(|| ldlt.solve(&mut x, 40, threads, &never))
+            .unwrap();
+        let found = (bits(&ldlt), x, quality);
+        let expected = expected.get_or_insert_with(|| found.clone());
+        assert!(*expected == found, "{threads} threads");
+        let again = pool
+            .install(|| ldlt.refactorize(&a.values, &options))
+            .unwrap();
+        assert_eq!(again, quality);
+        assert!(bits(&ldlt) == found.0, "{threads} threads, again");
+    }
+}
+
+/// Multiplied by powers of i, and given as complex, a matrix has the pivots that it has as a real one, and factors of the same
+/// absolute values, to the bit: each product of numbers has one part that is not zero.
+#[test]
+fn complex_factors_are_those_of_the_real_matrix_times_powers_of_i() {
+    let mut random = Random(19);
+    let (mut num_two, mut num_delayed, mut num_zero) = (0, 0, 0);
+    for a in [
+        grid(12, 11, 0.5, &mut random),
+        saddle(90, 40, &mut random),
+        random_matrix(150, 8, 1.0, &mut random),
+        Matrix::full(70, |_, _| random.next()),
+        tree_laplacian(60, &mut random),
+    ] {
+        let symbolic = a.symbolic(&TreeOptions::default());
+        let policy = PivotPolicy {
+            small: SmallPivots::Accept { below: 1e-14 },
+            ..PivotPolicy::symmetric(0.01)
+        };
+        let (real, expected) = FrontalLdlt::factorize(&symbolic, &a.values, &with(policy)).unwrap();
+        let sizes = |ldlt: &FrontalLdlt<Complex<f64>>| {
+            let mut sizes: Vec<f64> = ldlt.d().iter().map(|v| v.l1_norm()).collect();
+            ldlt.for_each_l(|_, _, v| sizes.push(v.l1_norm()));
+            sizes
+        };
+        let mut of_real: Vec<f64> = real.d().iter().map(|v| v.abs()).collect();
+        real.for_each_l(|_, _, v| of_real.push(v.abs()));
+        for form in [Form::Symmetric, Form::Hermitian] {
+            for b in [a.turned(form, Turn::Quarters), a.as_complex(form)] {
+                let options = in_form(&with(policy), form);
+                let (ldlt, found) = FrontalLdlt::factorize(&symbolic, &b.values, &options).unwrap();
+                assert_eq!(ldlt.elimination_order(), real.elimination_order());
+                assert!(sizes(&ldlt) == of_real);
+                assert_eq!(found.num_two, expected.num_two);
+                assert_eq!(found.num_delayed, expected.num_delayed);
+                assert_eq!(found.num_zero, expected.num_zero);
+                let has_inertia = form == Form::Hermitian;
+                assert_eq!(ldlt.inertia(), has_inertia.then_some(expected.inertia));
+                assert_eq!(found.max_l, expected.max_l);
+                let range = [found.min_pivot, found.max_pivot];
+                let expected = [expected.min_pivot, expected.max_pivot];
+                for (found, expected) in range.iter().zip(expected) {
+                    assert!(
+                        (found / expected - 1.0).abs() <= 1e-12,
+                        "{found} for {expected}"
+                    );
+                }
+            }
+        }
+        num_two += expected.num_two;
+        num_delayed += expected.num_delayed;
+        num_zero += expected.num_zero;
+    }
+    assert!(num_two > 20 && num_delayed > 5 && num_zero == 1);
+}
+
+/// A complex symmetric matrix has no pivots with signs.
+#[test]
+#[should_panic(expected = "the pivots of a complex symmetric matrix have no signs")]
+fn a_complex_symmetric_matrix_has_no_cholesky_factorization() {
+    let a = grid(3, 3, 8.0, &mut Random(1)).as_complex(Form::Symmetric);
+    let symbolic = a.symbolic(&TreeOptions::default());
+    let _ = FrontalLdlt::factorize(&symbolic, &a.values, &with(PivotPolicy::DEFINITE));
 }
 
 /// Where no column is put off and the whole matrix is one front, inertia and factors are those of dense elimination.
@@ -126,14 +199,15 @@ fn whole_matrices_have_the_inertia_of_the_reference() {
     for n in [1, 5, 33, 64] {
         let a = random_matrix(n, 8, 1.0, &mut random);
         let dense = a.dense();
-        let reference = ldlt_dense(&Dense::from_fn(n, n, |i, j| dense[i][j])).unwrap();
+        let reference =
+            ldlt_dense(&Dense::from_fn(n, n, |i, j| dense[i][j]), Form::Symmetric).unwrap();
         let expected = reference.inertia();
         for tree_options in all_trees() {
             for method in METHODS {
                 let options = with(policy(0.01, method));
                 let symbolic = a.symbolic(&tree_options);
                 let (ldlt, _) = FrontalLdlt::factorize(&symbolic, &a.values, &options).unwrap();
-                let found = ldlt.inertia();
+                let found = ldlt.inertia().unwrap();
                 assert_eq!(
                     (found.positive, found.negative, found.zero),
                     (expected.positive, expected.negative, expected.zero)

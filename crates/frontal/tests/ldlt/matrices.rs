@@ -3,18 +3,80 @@
 use std::sync::Arc;
 
 use luge_frontal::{Lower, Symbolic, TreeOptions};
-use luge_sparse::{CompressedPattern, RealScalar};
+use luge_sparse::{CompressedPattern, Form, Scalar};
+use num_complex::Complex;
 
-/// One triangle of a symmetric matrix by columns, each entry in either triangle.
+/// One triangle of a symmetric or Hermitian matrix by columns, each entry in either triangle.
 #[derive(Debug, Clone)]
-pub struct Matrix {
+pub struct Matrix<W = f64> {
     pub cols: CompressedPattern,
-    pub values: Vec<f64>,
+    pub values: Vec<W>,
+    pub form: Form,
 }
 
 impl Matrix {
+    /// The lower triangle of a dense symmetric matrix, zeros included.
+    pub fn full(n: usize, mut value: impl FnMut(usize, usize) -> f64) -> Self {
+        let places = (0..n).flat_map(|j| (j..n).map(move |i| (i, j)));
+        Self::from_entries(n, places.map(|(i, j)| (i, j, value(i, j))))
+    }
+
+    pub fn from_sprs(a: &sprs::CsMat<f64>) -> Self {
+        Self::from_entries(a.rows(), a.iter().map(|(&v, (i, j))| (i, j, v)))
+    }
+
+    /// U·A·Uᵀ, or U·A·Uᴴ as a Hermitian matrix, for a diagonal U of numbers of absolute value 1: entries have the absolute values of
+    /// A's, and so have exact pivots.
+    pub fn turned(&self, form: Form, turn: Turn) -> Matrix<Complex<f64>> {
+        let entries = self.entries().map(|(i, j, v)| {
+            let value = turn.of(i) * form.counterpart(turn.of(j)) * v;
+            (
+                i,
+                j,
+                if i == j {
+                    form.on_diagonal(value)
+                } else {
+                    value
+                },
+            )
+        });
+        Matrix {
+            form,
+            ..Matrix::from_entries(self.n(), entries.collect::<Vec<_>>())
+        }
+    }
+
+    /// The same as a complex matrix of this form.
+    pub fn as_complex(&self, form: Form) -> Matrix<Complex<f64>> {
+        Matrix {
+            cols: self.cols.clone(),
+            values: self.values.iter().map(|&v| Complex::from(v)).collect(),
+            form,
+        }
+    }
+}
+
+/// Numbers of absolute value 1.
+#[derive(Debug, Clone, Copy)]
+pub enum Turn {
+    /// Powers of i, with which products are exact.
+    Quarters,
+    /// Others.
+    Angles,
+}
+
+impl Turn {
+    fn of(self, i: usize) -> Complex<f64> {
+        match self {
+            Self::Quarters => Complex::i().powu((i * i + i / 3) as u32 % 4),
+            Self::Angles => Complex::from_polar(1.0, 0.7 * (i * i % 97) as f64),
+        }
+    }
+}
+
+impl<W: Scalar<Real = f64>> Matrix<W> {
     /// Of entries anywhere; of those with the same unordered pair of row and column the first counts.
-    pub fn from_entries(n: usize, entries: impl IntoIterator<Item = (usize, usize, f64)>) -> Self {
+    pub fn from_entries(n: usize, entries: impl IntoIterator<Item = (usize, usize, W)>) -> Self {
         let mut entries: Vec<_> = entries.into_iter().collect();
         entries.sort_by_key(|&(i, j, _)| (i.min(j), i.max(j)));
         entries.dedup_by_key(|&mut (i, j, _)| (i.min(j), i.max(j)));
@@ -30,17 +92,8 @@ impl Matrix {
         Self {
             cols: CompressedPattern::new(n, ptr, idx).unwrap(),
             values: entries.iter().map(|e| e.2).collect(),
+            form: Form::Symmetric,
         }
-    }
-
-    /// The lower triangle of a dense symmetric matrix, zeros included.
-    pub fn full(n: usize, mut value: impl FnMut(usize, usize) -> f64) -> Self {
-        let places = (0..n).flat_map(|j| (j..n).map(move |i| (i, j)));
-        Self::from_entries(n, places.map(|(i, j)| (i, j, value(i, j))))
-    }
-
-    pub fn from_sprs(a: &sprs::CsMat<f64>) -> Self {
-        Self::from_entries(a.rows(), a.iter().map(|(&v, (i, j))| (i, j, v)))
     }
 
     /// The same with the entries of some columns in the other triangle.
@@ -48,12 +101,15 @@ impl Matrix {
         let entries: Vec<_> = self.entries().collect();
         let moved = entries.into_iter().map(|(i, j, v)| {
             if random.next() < 0.0 {
-                (j, i, v)
+                (j, i, self.form.counterpart(v))
             } else {
                 (i, j, v)
             }
         });
-        Self::from_entries(self.n(), moved)
+        Self {
+            form: self.form,
+            ..Self::from_entries(self.n(), moved)
+        }
     }
 
     pub fn n(&self) -> usize {
@@ -61,7 +117,7 @@ impl Matrix {
     }
 
     /// Those that are stored.
-    pub fn entries(&self) -> impl Iterator<Item = (usize, usize, f64)> + '_ {
+    pub fn entries(&self) -> impl Iterator<Item = (usize, usize, W)> + '_ {
         (0..self.n()).flat_map(move |j| {
             self.cols
                 .range(j)
@@ -70,23 +126,23 @@ impl Matrix {
     }
 
     /// Those of both triangles.
-    pub fn all_entries(&self) -> impl Iterator<Item = (usize, usize, f64)> + '_ {
+    pub fn all_entries(&self) -> impl Iterator<Item = (usize, usize, W)> + '_ {
         self.entries().flat_map(|(i, j, v)| {
-            let other = (i != j).then_some((j, i, v));
+            let other = (i != j).then_some((j, i, self.form.counterpart(v)));
             std::iter::once((i, j, v)).chain(other)
         })
     }
 
-    pub fn dense(&self) -> Vec<Vec<f64>> {
-        let mut dense = vec![vec![0.0; self.n()]; self.n()];
+    pub fn dense(&self) -> Vec<Vec<W>> {
+        let mut dense = vec![vec![W::zero(); self.n()]; self.n()];
         for (i, j, v) in self.all_entries() {
             dense[i][j] = v;
         }
         dense
     }
 
-    pub fn multiply(&self, x: &[f64]) -> Vec<f64> {
-        let mut y = vec![0.0; self.n()];
+    pub fn multiply(&self, x: &[W]) -> Vec<W> {
+        let mut y = vec![W::zero(); self.n()];
         for (i, j, v) in self.all_entries() {
             y[i] += v * x[j];
         }
@@ -96,7 +152,7 @@ impl Matrix {
     pub fn column_norms(&self) -> Vec<f64> {
         let mut norms = vec![0.0; self.n()];
         for (_, j, v) in self.all_entries() {
-            norms[j] += v.abs();
+            norms[j] += v.magnitude();
         }
         norms
     }
@@ -105,8 +161,8 @@ impl Matrix {
         Arc::new(Symbolic::analyze(&self.cols, options).unwrap())
     }
 
-    pub fn cast<F: RealScalar>(&self) -> Vec<F> {
-        self.values.iter().map(|&v| F::from_f64(v)).collect()
+    pub fn cast<F: Scalar<Wide = W>>(&self) -> Vec<F> {
+        self.values.iter().map(|&v| F::narrow(v)).collect()
     }
 }
 

@@ -260,7 +260,7 @@ fn kernels_of<F: SolveScalar + luge_frontal::gpu::DeviceScalar>(
 ) -> Vec<&'static KernelDesc> {
     let is_symmetric = matches!(
         options.kind,
-        MatrixKind::Symmetric | MatrixKind::PositiveDefinite
+        MatrixKind::Symmetric | MatrixKind::Hermitian | MatrixKind::PositiveDefinite
     );
     match options.device_engine {
         DeviceEngine::Auto | DeviceEngine::Tree if is_symmetric => [

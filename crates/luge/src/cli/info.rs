@@ -134,9 +134,9 @@ fn lines(pattern: &CompressedPattern) -> String {
     )
 }
 
-/// Shares of the off-diagonal entries that have a mirror image, and an equal one.
+/// Shares of the off-diagonal entries that have a mirror image, an equal one, and in a complex matrix a conjugate one.
 fn symmetry(rows: &CompressedPattern, values: Option<&[[f64; 2]]>) -> String {
-    let (mut off_diagonal, mut mirrored, mut equal) = (0u64, 0u64, 0u64);
+    let (mut off_diagonal, mut mirrored, mut equal, mut conjugate) = (0u64, 0u64, 0u64, 0u64);
     for (i, row) in rows.lines().enumerate() {
         for (&j, p) in row.iter().zip(rows.range(i)) {
             if j as usize == i {
@@ -147,6 +147,8 @@ fn symmetry(rows: &CompressedPattern, values: Option<&[[f64; 2]]>) -> String {
                 mirrored += 1;
                 let mirror = rows.range(j as usize).start + at;
                 equal += u64::from(values.is_some_and(|v| v[p] == v[mirror]));
+                let is_conjugate = |v: &[[f64; 2]]| v[p] == [v[mirror][0], -v[mirror][1]];
+                conjugate += u64::from(values.is_some_and(is_conjugate));
             }
         }
     }
@@ -157,14 +159,14 @@ fn symmetry(rows: &CompressedPattern, values: Option<&[[f64; 2]]>) -> String {
             count as f64 / off_diagonal as f64
         }
     };
-    match values {
-        Some(_) => format!(
-            "structural {:.3}, numeric {:.3}",
-            share(mirrored),
-            share(equal)
-        ),
-        None => format!("structural {:.3}", share(mirrored)),
+    let mut shares = format!("structural {:.3}", share(mirrored));
+    if values.is_some() {
+        shares += &format!(", numeric {:.3}", share(equal));
     }
+    if values.is_some_and(|values| values.iter().any(|v| v[1] != 0.0)) {
+        shares += &format!(", Hermitian {:.3}", share(conjugate));
+    }
+    shares
 }
 
 fn diagonal(rows: &CompressedPattern, values: Option<&[[f64; 2]]>) -> String {

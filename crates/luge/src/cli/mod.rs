@@ -152,11 +152,13 @@ enum BackendName {
 enum KindName {
     /// Any square matrix.
     General,
-    /// Symmetric, maybe indefinite.
+    /// Equal to its transpose, maybe indefinite.
     Symmetric,
-    /// Symmetric positive definite.
+    /// Equal to its conjugate transpose, maybe indefinite.
+    Hermitian,
+    /// Positive definite, and symmetric or Hermitian.
     Spd,
-    /// Symmetric if pattern and values are.
+    /// Symmetric or Hermitian if pattern and values are.
     Auto,
 }
 
@@ -274,6 +276,7 @@ impl From<Error> for Failure {
             Error::ExtraEntry { .. } => (2, "extra_entry"),
             Error::Saved(_) => (2, "saved_analysis"),
             Error::NotSymmetric { .. } => (2, "not_symmetric"),
+            Error::NotHermitian { .. } => (2, "not_hermitian"),
             Error::NotPositiveDefinite { .. } => (3, "not_positive_definite"),
             Error::IndexOverflow(_) => (2, "index_overflow"),
             Error::StructurallySingular { .. } => (3, "structurally_singular"),
@@ -338,6 +341,7 @@ impl SolverArguments {
             .kind(match self.kind {
                 KindName::General => MatrixKind::General,
                 KindName::Symmetric => MatrixKind::Symmetric,
+                KindName::Hermitian => MatrixKind::Hermitian,
                 KindName::Spd => MatrixKind::PositiveDefinite,
                 KindName::Auto => MatrixKind::Auto,
             })

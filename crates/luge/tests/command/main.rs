@@ -200,12 +200,10 @@ fn complex_systems_go_in_and_their_solutions_come_out() {
     let output = luge(&["solve", as_str(&path)]);
     expect_code(&output, 0);
     assert!(text(&output.stdout).contains("largest error of the solution"));
-    for (option, value) in [("--kind", "symmetric"), ("--backend", "sim")] {
-        let output = luge(&["solve", as_str(&path), option, value]);
-        expect_code(&output, 2);
-        let message = text(&output.stderr);
-        assert!(message.contains(&option[2..]), "{message}");
-    }
+    let output = luge(&["solve", as_str(&path), "--backend", "sim"]);
+    expect_code(&output, 2);
+    let message = text(&output.stderr);
+    assert!(message.contains("backend"), "{message}");
     expect_code(&luge(&["analyze", as_str(&path)]), 0);
     // A real matrix has no complex right-hand sides.
     let real = "%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 1\n2 2 1\n";
@@ -218,6 +216,58 @@ fn complex_systems_go_in_and_their_solutions_come_out() {
     ]);
     expect_code(&output, 2);
     assert!(text(&output.stderr).contains("complex"));
+}
+
+/// Files of each symmetry, by the kind that they have, and as it is found.
+#[test]
+fn complex_symmetric_and_hermitian_files_are_solved_as_what_they_are() {
+    let lower = |symmetry: &str, diagonal: &str| {
+        format!(
+            "%%MatrixMarket matrix coordinate complex {symmetry}\n3 3 5\n1 1 {diagonal}\n2 1 1 2\n2 2 -3 0\n3 2 0 1\n3 3 2 0\n"
+        )
+    };
+    for (symmetry, diagonal, kind, share) in [
+        (
+            "symmetric",
+            "4 1",
+            "symmetric",
+            "numeric 1.000, Hermitian 0.000",
+        ),
+        (
+            "hermitian",
+            "4 0",
+            "Hermitian",
+            "numeric 0.000, Hermitian 1.000",
+        ),
+    ] {
+        let (_folder, path) = file("a.mtx", &lower(symmetry, diagonal));
+        let report = path.with_file_name("report.json");
+        let output = luge(&["info", as_str(&path)]);
+        expect_code(&output, 0);
+        let info = text(&output.stdout);
+        assert!(info.contains(share), "{info}");
+        for option in [kind.to_lowercase().as_str(), "auto", "general"] {
+            let arguments = ["solve", as_str(&path), "--kind", option, "--backend", "cpu"];
+            let output = luge(&[&arguments[..], &["--json", as_str(&report), "--force"]].concat());
+            expect_code(&output, 0);
+            let json: serde_json::Value =
+                serde_json::from_str(&std::fs::read_to_string(&report).unwrap()).unwrap();
+            let expected = if option == "general" { option } else { kind };
+            assert_eq!(json["inform"]["kind"], expected, "{option}");
+            assert!(json["inform"]["backward_error"].as_f64().unwrap() <= 1e-15);
+            let has_signs = expected == "Hermitian";
+            assert_eq!(json["inform"]["num_neg"].is_u64(), has_signs);
+        }
+        let other = if symmetry == "symmetric" {
+            "hermitian"
+        } else {
+            "symmetric"
+        };
+        let output = luge(&["solve", as_str(&path), "--kind", other]);
+        expect_code(&output, 2);
+        let message = text(&output.stderr).to_lowercase();
+        assert!(message.contains(&format!("not {other}")), "{message}");
+    }
 }
 
 #[test]

@@ -202,6 +202,7 @@ fn complex_matrices_of_the_corpus_solve() {
         return;
     };
     let mut names = Vec::new();
+    let mut forms = [0; 2];
     for entry in corpus.entries() {
         if !entry.is_square_complex() || entry.group == Group::Degenerate {
             continue;
@@ -218,28 +219,48 @@ fn complex_matrices_of_the_corpus_solve() {
         let MatrixData::Complex(a) = entry.read().unwrap().data else {
             panic!("{} is not complex", entry.name)
         };
-        let options = Options::default().backend(BackendChoice::Cpu);
-        let analysis = Solver::new(options).unwrap().analyze(&a).unwrap();
-        let factors = analysis.factorize(&a).unwrap();
         let transpose = a.transpose_view().to_csr();
         let adjoint = transpose.map(|v| v.conj());
-        for (what, a) in [
-            ("A", &a),
-            ("its transpose", &transpose),
-            ("its adjoint", &adjoint),
+        let mut kinds = vec![MatrixKind::General];
+        for (count, kind, reflected) in [
+            (0, MatrixKind::Symmetric, &transpose),
+            (1, MatrixKind::Hermitian, &adjoint),
         ] {
-            let (b, _) = known_solution(a);
-            let solution = match what {
-                "A" => factors.solve(&b),
-                "its transpose" => factors.solve_transpose(&b),
-                _ => factors.solve_adjoint(&b),
-            };
-            let error = normwise_backward_error(a, &solution.unwrap().x, &b);
-            assert!(error <= BOUND, "{}, {what}: {error:e}", entry.name);
+            if *reflected == a {
+                kinds.push(kind);
+                forms[count] += 1;
+            }
+        }
+        for kind in kinds {
+            let options = Options::default().backend(BackendChoice::Cpu).kind(kind);
+            let analysis = Solver::new(options).unwrap().analyze(&a).unwrap();
+            let factors = analysis.factorize(&a).unwrap();
+            for (what, a) in [
+                ("A", &a),
+                ("its transpose", &transpose),
+                ("its adjoint", &adjoint),
+            ] {
+                let (b, _) = known_solution(a);
+                let solution = match what {
+                    "A" => factors.solve(&b),
+                    "its transpose" => factors.solve_transpose(&b),
+                    _ => factors.solve_adjoint(&b),
+                };
+                let error = normwise_backward_error(a, &solution.unwrap().x, &b);
+                assert!(
+                    error <= BOUND,
+                    "{}, {kind:?}, {what}: {error:e}",
+                    entry.name
+                );
+            }
         }
         names.push(entry.name.clone());
     }
     assert!(names.len() >= 7, "only {names:?}");
+    assert!(
+        forms[0] >= 3 && forms[1] >= 1,
+        "{forms:?} symmetric and Hermitian"
+    );
 }
 
 /// Every other file, up to order 2000: pattern, rectangular.

@@ -17,3 +17,4 @@ mod saved;
 mod stale_pivots;
 mod symmetric;
 mod symmetric_device;
+mod symmetric_fields;

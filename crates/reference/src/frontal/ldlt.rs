@@ -1,4 +1,4 @@
-//! Partial LDLᵀ of a symmetric front with threshold partial pivoting; pivots that are not acceptable are delayed.
+//! Partial LDLᵀ of a symmetric front, LDLᴴ of a Hermitian one, with threshold partial pivoting; pivots that are not acceptable are delayed.
 //!
 //! Pivots of order 1 and 2 are accepted if no entry of L gets larger than 1/u (I. S. Duff and J. K. Reid, "The
 //! multifrontal solution of indefinite sparse symmetric linear equations", ACM TOMS 9, 1983). Candidates are tried in the
@@ -8,20 +8,21 @@
 //! O(k·m²) for k candidates of a front of order m, and as much again for each search that finds nothing. The front is
 //! stored whole.
 
-use luge_sparse::{Permutation, RealScalar};
+use luge_sparse::num_traits::{Float, One, Zero};
+use luge_sparse::{Form, Permutation, RealScalar, Scalar};
 
 use crate::dense::Dense;
-use crate::ldlt::{Block, Inertia, LdltError};
+use crate::ldlt::{Block, Inertia, LdltError, set, spread, whole};
 
 /// Which pivots are acceptable.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct LdltRule<T> {
+pub struct LdltRule<R> {
     /// u, from 0 to 0.5: entries of L are at most 1/u in magnitude. Up to 0.5, a nonsingular front without rows below
     /// has always an acceptable pivot.
-    pub threshold: T,
+    pub threshold: R,
     /// What is smaller in magnitude counts as zero: a column without larger entries becomes a zero pivot, and no pivot
     /// of order 1 is smaller.
-    pub small: T,
+    pub small: R,
 }
 
 /// The factors of a front of order m, of which q pivots were eliminated:
@@ -31,7 +32,7 @@ pub struct LdltRule<T> {
 ///          [L₂ I] [0 S] [0   I  ]
 /// ```
 #[derive(Debug, Clone, PartialEq)]
-pub struct LdltFront<T> {
+pub struct LdltFront<T: Scalar> {
     /// Row and column `i` of P·A·Pᵀ are row and column `perm[i]` of A: pivots, delayed candidates, rows below.
     pub perm: Permutation,
     /// L₁ above L₂, m × q: unit lower trapezoidal, zero below the diagonal inside a block of order 2.
@@ -44,10 +45,12 @@ pub struct LdltFront<T> {
     pub num_delay: usize,
     /// Pivots of order 2.
     pub num_two: usize,
-    /// Eigenvalues of D by their signs. Zero are the columns without entries of size.
+    /// Eigenvalues of D by their signs, unless it is complex symmetric. Zero are the columns without entries of size.
     pub inertia: Inertia,
     /// Largest magnitude in D and in the contribution block.
-    pub max_d: T,
+    pub max_d: T::Real,
+    /// What counterparts are: in L·D·Lᴴ for a Hermitian front.
+    pub form: Form,
 }
 
 /// What the search for the next pivot found.
@@ -60,7 +63,7 @@ enum Choice {
 }
 
 /// A front under elimination.
-struct Elimination<T> {
+struct Elimination<T: Scalar> {
     /// The front; what belongs to pivots is not looked at any more.
     w: Dense<T>,
     /// L, with a column for each candidate.
@@ -70,11 +73,12 @@ struct Elimination<T> {
     done: usize,
     /// Number of candidates.
     pivots: usize,
-    rule: LdltRule<T>,
+    form: Form,
+    rule: LdltRule<T::Real>,
 }
 
-/// Eliminates as many of the first `pivots` rows and columns of a symmetric front as have acceptable pivots. Only the
-/// lower triangle is read.
+/// Eliminates as many of the first `pivots` rows and columns of a front of this form as have acceptable pivots. Only the
+/// lower triangle is read. Sizes |·| of complex numbers are [magnitudes](Scalar::magnitude).
 ///
 /// With q pivots done, the search goes on as follows. Candidates p = q + 1, q + 2, … are tried one after the other: first
 /// the pivot of order 2 of p and that t from q to p − 1 where |a(p, t)| is largest, the first of equal ones, then the
@@ -94,27 +98,29 @@ struct Elimination<T> {
 ///
 /// If the front is not square, or has fewer rows than candidates.
 #[track_caller]
-pub fn ldlt_tpp<T: RealScalar>(
+pub fn ldlt_tpp<T: Scalar>(
     front: &Dense<T>,
     pivots: usize,
-    rule: &LdltRule<T>,
+    form: Form,
+    rule: &LdltRule<T::Real>,
 ) -> Result<LdltFront<T>, LdltError> {
     let m = front.nrows();
     assert_eq!(m, front.ncols(), "a front is square");
     assert!(pivots <= m, "{pivots} candidates in a front of order {m}");
     let mut elimination = Elimination {
-        w: Dense::from_fn(m, m, |i, j| front[(i.max(j), i.min(j))]),
+        w: whole(front, form),
         lower: Dense::from_fn(m, pivots, |i, j| if i == j { T::one() } else { T::zero() }),
         perm: (0..m as u32).collect(),
         done: 0,
         pivots,
+        form,
         rule: *rule,
     };
     let (mut blocks, mut inertia, mut num_two) = (Vec::new(), Inertia::default(), 0);
     elimination.check()?;
     while let Some(choice) = elimination.choose() {
         let block = elimination.eliminate(choice);
-        count_signs(block, &mut inertia);
+        count_signs(block, form, &mut inertia);
         num_two += usize::from(matches!(block, Block::Two { .. }));
         blocks.push(block);
         elimination.check()?;
@@ -128,33 +134,37 @@ pub fn ldlt_tpp<T: RealScalar>(
     } = elimination;
     let contribution = Dense::from_fn(m - done, m - done, |i, j| w[(done + i, done + j)]);
     let of_blocks = blocks.iter().map(|block| match *block {
-        Block::One(d) => d.abs(),
-        Block::Two { d11, d21, d22 } => d11.abs().max(d21.abs()).max(d22.abs()),
+        Block::One(d) => d.magnitude(),
+        Block::Two { d11, d21, d22 } => largest_of([d11, d21, d22]),
     });
     Ok(LdltFront {
         perm: Permutation::new(perm).expect("exchanges keep a permutation"),
         lower: Dense::from_fn(m, done, |i, j| lower[(i, j)]),
-        max_d: of_blocks.fold(contribution.max_abs(), T::max),
+        max_d: of_blocks.fold(contribution.max_abs(), Float::max),
         blocks,
         contribution,
         num_delay: pivots - done,
         num_two,
         inertia,
+        form,
     })
 }
 
-/// Counts the eigenvalues of a block of D.
-fn count_signs<T: RealScalar>(block: Block<T>, inertia: &mut Inertia) {
+/// Counts the eigenvalues of a block of D, as far as they have signs.
+fn count_signs<T: Scalar>(block: Block<T>, form: Form, inertia: &mut Inertia) {
+    let has_signs = T::COMPONENTS == 1 || form == Form::Hermitian;
+    let zero = T::Real::zero();
     match block {
-        Block::One(d) if d > T::zero() => inertia.positive += 1,
-        Block::One(d) if d < T::zero() => inertia.negative += 1,
-        Block::One(_) => inertia.zero += 1,
+        Block::One(d) if d == T::zero() => inertia.zero += 1,
+        _ if !has_signs => {}
+        Block::One(d) if d.real() > zero => inertia.positive += 1,
+        Block::One(_) => inertia.negative += 1,
         Block::Two { d11, d21, d22 } => {
-            let size = d11.abs().max(d21.abs()).max(d22.abs());
-            if (d11 / size) * d22 < (d21 / size) * d21 {
+            let (_, left, right) = products_of_two(form, d11, d21, d22);
+            if left.real() < right.real() {
                 inertia.positive += 1;
                 inertia.negative += 1;
-            } else if d11 > T::zero() {
+            } else if d11.real() > zero {
                 inertia.positive += 2;
             } else {
                 inertia.negative += 2;
@@ -163,19 +173,32 @@ fn count_signs<T: RealScalar>(block: Block<T>, inertia: &mut Inertia) {
     }
 }
 
-/// E⁻¹ for E = `[d11 d21; d21 d22]`, as (11), (21), (22).
-fn inverse_of_two<T: RealScalar>(d11: T, d21: T, d22: T) -> [T; 3] {
-    // Scaled, so that no product of two entries overflows.
-    let size = d11.abs().max(d21.abs()).max(d22.abs());
-    let determinant = (d11 / size) * d22 - (d21 / size) * d21;
-    [d22, -d21, d11].map(|v| v / size / determinant)
+/// The largest magnitude.
+fn largest_of<T: Scalar>(entries: [T; 3]) -> T::Real {
+    let sizes = entries.map(|entry| entry.magnitude());
+    sizes[0].max(sizes[1]).max(sizes[2])
 }
 
-impl<T: RealScalar> Elimination<T> {
+/// The largest magnitude of `[d11 d12; d21 d22]`, and the two products that its determinant is the difference of, divided by
+/// that, so that nothing overflows.
+fn products_of_two<T: Scalar>(form: Form, d11: T, d21: T, d22: T) -> (T::Real, T, T) {
+    let size = largest_of([d11, d21, d22]);
+    let left = d11.over_real(size) * d22;
+    let right = d21.over_real(size) * form.counterpart(d21);
+    (size, form.on_diagonal(left), form.on_diagonal(right))
+}
+
+/// E⁻¹ for E = `[d11 d12; d21 d22]`, as (11), (21), (22).
+fn inverse_of_two<T: Scalar>(form: Form, d11: T, d21: T, d22: T) -> [T; 3] {
+    let (size, left, right) = products_of_two(form, d11, d21, d22);
+    [d22, -d21, d11].map(|v| v.over_real(size).quotient(left - right))
+}
+
+impl<T: Scalar> Elimination<T> {
     /// Fails where a candidate has an entry that is not finite.
     fn check(&self) -> Result<(), LdltError> {
         let m = self.w.nrows();
-        let is_broken = |&p: &usize| (self.done..m).any(|i| !self.w[(i, p)].is_finite());
+        let is_broken = |&p: &usize| (self.done..m).any(|i| !self.w[(i, p)].is_number());
         match (self.done..self.pivots).find(is_broken) {
             Some(column) => Err(LdltError::NotFinite { column }),
             None => Ok(()),
@@ -183,14 +206,16 @@ impl<T: RealScalar> Elimination<T> {
     }
 
     /// The largest magnitude in what is left of column `p`, in rows other than these.
-    fn largest(&self, p: usize, except: &[usize]) -> T {
+    fn largest(&self, p: usize, except: &[usize]) -> T::Real {
         let rows = (self.done..self.w.nrows()).filter(|i| !except.contains(i));
-        rows.fold(T::zero(), |most, i| most.max(self.w[(i, p)].abs()))
+        rows.fold(T::Real::zero(), |most, i| {
+            most.max(self.w[(i, p)].magnitude())
+        })
     }
 
     fn counts_as_zero(&self, p: usize) -> bool {
         let largest = self.largest(p, &[]);
-        largest == T::zero() || largest < self.rule.small
+        largest == T::Real::zero() || largest < self.rule.small
     }
 
     fn choose(&self) -> Option<Choice> {
@@ -205,7 +230,7 @@ impl<T: RealScalar> Elimination<T> {
             if self.counts_as_zero(p) {
                 return Some(Choice::Zero(p));
             }
-            let size = |t: usize| self.w[(p, t)].abs();
+            let size = |t: usize| self.w[(p, t)].magnitude();
             let best = (first..p).fold(first, |t, i| if size(i) > size(t) { i } else { t });
             if self.may_be_two(best, p) {
                 return Some(Choice::Two(best, p));
@@ -218,26 +243,25 @@ impl<T: RealScalar> Elimination<T> {
     }
 
     fn may_be_one(&self, p: usize) -> bool {
-        let pivot = self.w[(p, p)].abs();
-        let is_zero = pivot == T::zero() || pivot < self.rule.small;
+        let pivot = self.w[(p, p)].magnitude();
+        let is_zero = pivot == T::Real::zero() || pivot < self.rule.small;
         !is_zero && pivot >= self.rule.threshold * self.largest(p, &[p])
     }
 
     fn may_be_two(&self, t: usize, p: usize) -> bool {
         let (d11, d21, d22) = (self.w[(t, t)], self.w[(p, t)], self.w[(p, p)]);
-        let size = d11.abs().max(d21.abs()).max(d22.abs());
+        let (size, left, right) = products_of_two(self.form, d11, d21, d22);
         if d21 == T::zero() || size < self.rule.small {
             return false;
         }
-        let (left, right) = ((d11 / size) * d22, (d21 / size) * d21);
-        let half = T::from_f64(0.5);
-        if (left - right).abs() < half * left.abs().max(right.abs()) {
+        let half = T::Real::from_f64(0.5);
+        if (left - right).magnitude() < half * left.magnitude().max(right.magnitude()) {
             return false;
         }
-        let [e11, e21, e22] = inverse_of_two(d11, d21, d22).map(T::abs);
+        let [e11, e21, e22] = inverse_of_two(self.form, d11, d21, d22).map(T::magnitude);
         let (of_t, of_p) = (self.largest(t, &[t, p]), self.largest(p, &[t, p]));
         let largest = (e11 * of_t + e21 * of_p).max(e21 * of_t + e22 * of_p);
-        self.rule.threshold * largest <= T::one()
+        self.rule.threshold * largest <= T::Real::one()
     }
 
     /// Makes row and column `from` row and column `to`.
@@ -265,7 +289,7 @@ impl<T: RealScalar> Elimination<T> {
                 self.exchange(q, p);
                 let d = self.w[(q, q)];
                 for i in q + 1..m {
-                    self.lower[(i, q)] = self.w[(i, q)] / d;
+                    self.lower[(i, q)] = self.w[(i, q)].quotient(d);
                 }
                 self.update(1);
                 Block::One(d)
@@ -275,11 +299,12 @@ impl<T: RealScalar> Elimination<T> {
                 self.exchange(q, t);
                 self.exchange(q + 1, p);
                 let (d11, d21, d22) = (self.w[(q, q)], self.w[(q + 1, q)], self.w[(q + 1, q + 1)]);
-                let [e11, e21, e22] = inverse_of_two(d11, d21, d22);
+                let [e11, e21, e22] = inverse_of_two(self.form, d11, d21, d22);
+                let e12 = self.form.counterpart(e21);
                 for i in q + 2..m {
                     let (x, y) = (self.w[(i, q)], self.w[(i, q + 1)]);
                     self.lower[(i, q)] = e11 * x + e21 * y;
-                    self.lower[(i, q + 1)] = e21 * x + e22 * y;
+                    self.lower[(i, q + 1)] = e12 * x + e22 * y;
                 }
                 self.update(2);
                 Block::Two { d11, d21, d22 }
@@ -294,19 +319,18 @@ impl<T: RealScalar> Elimination<T> {
             for j in q + order..=i {
                 let mut updated = self.w[(i, j)];
                 for p in q..q + order {
-                    updated -= self.lower[(i, p)] * self.w[(j, p)];
+                    updated -= self.lower[(i, p)] * self.w[(p, j)];
                 }
-                self.w[(i, j)] = updated;
-                self.w[(j, i)] = updated;
+                set(&mut self.w, self.form, [i, j], updated);
             }
         }
         self.done += order;
     }
 }
 
-impl<T: RealScalar> LdltFront<T> {
+impl<T: Scalar> LdltFront<T> {
     /// The largest magnitude in L off its unit diagonal; zero if there is nothing.
-    pub fn max_l(&self) -> T {
+    pub fn max_l(&self) -> T::Real {
         let (m, q) = (self.lower.nrows(), self.lower.ncols());
         let off_diagonal = Dense::from_fn(m, q, |i, j| {
             if i == j {
@@ -320,8 +344,8 @@ impl<T: RealScalar> LdltFront<T> {
 
     /// Element growth: the largest magnitude in D and in the contribution block, as a multiple of `max_a`, that of the
     /// front as it came; zero if that is zero.
-    pub fn element_growth(&self, max_a: T) -> f64 {
-        if max_a == T::zero() {
+    pub fn element_growth(&self, max_a: T::Real) -> f64 {
+        if max_a == T::Real::zero() {
             0.0
         } else {
             self.max_d.to_f64() / max_a.to_f64()
@@ -338,22 +362,7 @@ impl<T: RealScalar> LdltFront<T> {
                 self.contribution[(i - q, j - q)]
             }
         });
-        let mut k = 0;
-        for block in &self.blocks {
-            match *block {
-                Block::One(v) => {
-                    d[(k, k)] = v;
-                    k += 1;
-                }
-                Block::Two { d11, d21, d22 } => {
-                    d[(k, k)] = d11;
-                    d[(k + 1, k)] = d21;
-                    d[(k, k + 1)] = d21;
-                    d[(k + 1, k + 1)] = d22;
-                    k += 2;
-                }
-            }
-        }
+        spread(&self.blocks, self.form, &mut d);
         d
     }
 }
@@ -427,18 +436,18 @@ mod tests {
     fn pivots_that_would_grow_are_delayed() {
         // The row below is a thousand times as large as the diagonal.
         let a = lower_triangle(&[&[1e-3], &[1.0, 1.0]]);
-        let delayed = ldlt_tpp(&a, 1, &RULE).unwrap();
+        let delayed = ldlt_tpp(&a, 1, Form::Symmetric, &RULE).unwrap();
         assert_eq!((delayed.num_delay, delayed.blocks.len()), (1, 0));
         assert_eq!(delayed.contribution, a);
         // In the parent the row is a candidate, and the two are a pivot of order 2.
-        let parent = ldlt_tpp(&delayed.contribution, 2, &RULE).unwrap();
+        let parent = ldlt_tpp(&delayed.contribution, 2, Form::Symmetric, &RULE).unwrap();
         assert_eq!((parent.num_delay, parent.num_two), (0, 1));
         assert_eq!(parent.inertia, inertia(1, 1, 0));
         let lenient = LdltRule {
             threshold: 1e-3,
             ..RULE
         };
-        let taken = ldlt_tpp(&a, 1, &lenient).unwrap();
+        let taken = ldlt_tpp(&a, 1, Form::Symmetric, &lenient).unwrap();
         assert_eq!((taken.num_delay, taken.max_l()), (0, 1000.0));
         assert_eq!(taken.element_growth(1.0), 999.0);
     }
@@ -447,11 +456,11 @@ mod tests {
     fn candidates_without_pivots_among_them_are_all_delayed() {
         // [0 Bᵀ; B C] with candidates in the zero block.
         let a = lower_triangle(&[&[0.0], &[0.0, 0.0], &[1.0, 2.0, 5.0], &[3.0, 4.0, 1.0, 5.0]]);
-        let ldlt = ldlt_tpp(&a, 2, &RULE).unwrap();
+        let ldlt = ldlt_tpp(&a, 2, Form::Symmetric, &RULE).unwrap();
         assert_eq!((ldlt.num_delay, ldlt.num_two), (2, 0));
         assert_eq!(ldlt.inertia, inertia(0, 0, 0));
         assert_eq!(ldlt.contribution, a);
-        let whole = ldlt_tpp(&a, 4, &RULE).unwrap();
+        let whole = ldlt_tpp(&a, 4, Form::Symmetric, &RULE).unwrap();
         assert_eq!((whole.num_delay, whole.inertia), (0, inertia(2, 2, 0)));
         check_product(&a, &whole);
     }
@@ -460,14 +469,14 @@ mod tests {
     fn a_candidate_may_wait_for_others() {
         // 0 and 2 are a pivot of order 2; 1 has none before.
         let a = lower_triangle(&[&[0.0], &[0.0, 2.0], &[1.0, 0.0, 0.0], &[0.5, 1.0, 0.5, 1.0]]);
-        let ldlt = ldlt_tpp(&a, 3, &RULE).unwrap();
+        let ldlt = ldlt_tpp(&a, 3, Form::Symmetric, &RULE).unwrap();
         assert_eq!(ldlt.perm.as_slice(), [1, 0, 2, 3]);
         assert_eq!((ldlt.num_two, ldlt.num_delay), (1, 0));
         assert_eq!(ldlt.inertia, inertia(2, 1, 0));
         check_product(&a, &ldlt);
         // Delayed rows stand behind the pivots and keep their part of L.
         let a = lower_triangle(&[&[1e-9], &[0.0, 2.0], &[1.0, 1.0, 0.0]]);
-        let ldlt = ldlt_tpp(&a, 2, &RULE).unwrap();
+        let ldlt = ldlt_tpp(&a, 2, Form::Symmetric, &RULE).unwrap();
         assert_eq!(ldlt.perm.as_slice(), [1, 0, 2]);
         assert_eq!((ldlt.num_delay, ldlt.lower[(2, 0)]), (1, 0.5));
         assert_eq!(ldlt.contribution, lower_triangle(&[&[1e-9], &[1.0, -0.5]]));
@@ -477,14 +486,14 @@ mod tests {
     fn pivots_of_order_two_may_have_one_sign() {
         for sign in [1.0, -1.0] {
             let a = lower_triangle(&[&[2.0 * sign], &[1.0, 2.0 * sign]]);
-            let ldlt = ldlt_tpp(&a, 2, &RULE).unwrap();
+            let ldlt = ldlt_tpp(&a, 2, Form::Symmetric, &RULE).unwrap();
             assert_eq!(ldlt.num_two, 1);
             let positive = if sign > 0.0 { 2 } else { 0 };
             assert_eq!(ldlt.inertia, inertia(positive, 2 - positive, 0));
         }
         // The determinant 1 − (1 − ε) would be rounding error: two pivots of order 1.
         let a = lower_triangle(&[&[1.0], &[1.0 - f64::EPSILON / 2.0, 1.0]]);
-        let ldlt = ldlt_tpp(&a, 2, &RULE).unwrap();
+        let ldlt = ldlt_tpp(&a, 2, Form::Symmetric, &RULE).unwrap();
         assert_eq!((ldlt.num_two, ldlt.num_delay), (0, 0));
         assert_eq!(ldlt.perm.as_slice(), [1, 0]);
     }
@@ -492,7 +501,7 @@ mod tests {
     #[test]
     fn columns_of_small_entries_are_zero_pivots() {
         let a = lower_triangle(&[&[1e-30], &[1e-25, 4.0], &[-1e-21, 2.0, 3.0]]);
-        let ldlt = ldlt_tpp(&a, 2, &RULE).unwrap();
+        let ldlt = ldlt_tpp(&a, 2, Form::Symmetric, &RULE).unwrap();
         assert_eq!(ldlt.blocks, [Block::One(0.0), Block::One(4.0)]);
         assert_eq!((ldlt.num_delay, ldlt.inertia), (0, inertia(1, 0, 1)));
         assert_eq!(ldlt.contribution[(0, 0)], 2.0);
@@ -500,7 +509,7 @@ mod tests {
         // With nothing that counts as small, exact zeros still do.
         let zeros = Dense::<f64>::zeros(3, 3);
         let none = LdltRule { small: 0.0, ..RULE };
-        let ldlt = ldlt_tpp(&zeros, 2, &none).unwrap();
+        let ldlt = ldlt_tpp(&zeros, 2, Form::Symmetric, &none).unwrap();
         assert_eq!((ldlt.num_delay, ldlt.inertia), (0, inertia(0, 0, 2)));
         assert_eq!(ldlt.element_growth(0.0), 0.0);
     }
@@ -510,10 +519,10 @@ mod tests {
         let a = |value: f64| lower_triangle(&[&[1.0], &[0.0, value], &[0.0, 0.0, f64::NAN]]);
         for value in [f64::NAN, f64::INFINITY] {
             let broken = Err(LdltError::NotFinite { column: 1 });
-            assert_eq!(ldlt_tpp(&a(value), 2, &RULE), broken);
+            assert_eq!(ldlt_tpp(&a(value), 2, Form::Symmetric, &RULE), broken);
         }
         // The contribution block is not looked at.
-        assert!(ldlt_tpp(&a(1.0), 2, &RULE).is_ok());
+        assert!(ldlt_tpp(&a(1.0), 2, Form::Symmetric, &RULE).is_ok());
     }
 
     proptest! {
@@ -522,7 +531,7 @@ mod tests {
             (a, k) in fronts(24),
             threshold in prop_oneof![Just(1e-8), Just(0.01), Just(0.1), Just(0.5)],
         ) {
-            let ldlt = ldlt_tpp(&a, k, &LdltRule { threshold, ..RULE }).unwrap();
+            let ldlt = ldlt_tpp(&a, k, Form::Symmetric, &LdltRule { threshold, ..RULE }).unwrap();
             check_product(&a, &ldlt);
             prop_assert!(ldlt.max_l() <= (1.0 + 1e-12) / threshold);
             prop_assert_eq!(ldlt.num_delay + ldlt.lower.ncols(), k);
@@ -535,7 +544,7 @@ mod tests {
         fn factors_of_single_precision_multiply_back((a, k) in fronts(16)) {
             let a = Dense::from_fn(a.nrows(), a.nrows(), |i, j| a[(i, j)] as f32);
             let rule = LdltRule { threshold: 0.1f32, small: 1e-20 };
-            let ldlt = ldlt_tpp(&a, k, &rule).unwrap();
+            let ldlt = ldlt_tpp(&a, k, Form::Symmetric, &rule).unwrap();
             check_product(&a, &ldlt);
             prop_assert!(ldlt.max_l() <= 10.001);
         }
@@ -543,7 +552,7 @@ mod tests {
         /// With nothing below, one of the largest entries is, or is part of, an acceptable pivot.
         #[test]
         fn nothing_is_delayed_at_a_root((a, _) in fronts(24), threshold in prop_oneof![Just(0.01), Just(0.499)]) {
-            let ldlt = ldlt_tpp(&a, a.nrows(), &LdltRule { threshold, ..RULE }).unwrap();
+            let ldlt = ldlt_tpp(&a, a.nrows(), Form::Symmetric, &LdltRule { threshold, ..RULE }).unwrap();
             prop_assert_eq!(ldlt.num_delay, 0);
         }
 
@@ -566,8 +575,8 @@ mod tests {
             let a = m.mul(&d).mul(&m.transpose());
             // Reversed, so that elimination does not just undo M.
             let a = Dense::from_fn(n, n, |i, j| a[(n - 1 - i, n - 1 - j)]);
-            let ldlt = ldlt_tpp(&a, k.min(n), &RULE).unwrap();
-            let rest = ldlt_dense(&ldlt.contribution).unwrap().inertia();
+            let ldlt = ldlt_tpp(&a, k.min(n), Form::Symmetric, &RULE).unwrap();
+            let rest = ldlt_dense(&ldlt.contribution, Form::Symmetric).unwrap().inertia();
             let positive = signs.iter().filter(|&&s| s > 0.0).count();
             let found = inertia(
                 ldlt.inertia.positive + rest.positive,

@@ -722,7 +722,9 @@ mod tests {
         assert_eq!(a.get(0, 0).map(|&v| v > 0.0), Some(true));
         let pattern = crate::convert::pattern_of(&a);
         let dense = luge_reference::Dense::from_csr(&pattern, a.data());
-        let inertia = luge_reference::ldlt::ldlt_dense(&dense).unwrap().inertia();
+        let inertia = luge_reference::ldlt::ldlt_dense(&dense, luge_sparse::Form::Symmetric)
+            .unwrap()
+            .inertia();
         assert_eq!(inertia.positive, a.rows());
     }
 

@@ -155,6 +155,24 @@ pub const COMPLEX_FAMILIES: &[Family<Complex<f64>>] = &[
             frequency::helmholtz([side; 3], 10.0)
         },
     ),
+    application(
+        "lattice-definite",
+        Kind::Other,
+        "electrons on a lattice in a magnetic field, below the lowest energy; Hermitian positive definite",
+        |n, _| {
+            let side = side(n, 1.0, 2.0, 1);
+            frequency::magnetic_lattice([side, side], 0.2, 0.0)
+        },
+    ),
+    application(
+        "lattice-indefinite",
+        Kind::Other,
+        "electrons on a lattice in a magnetic field, at an energy inside of the spectrum; Hermitian indefinite",
+        |n, _| {
+            let side = side(n, 1.0, 2.0, 1);
+            frequency::magnetic_lattice([side, side], 0.2, 2.7)
+        },
+    ),
 ];
 
 /// Those of real matrices: applications first, then what is made to break a solver.

@@ -1,6 +1,6 @@
 //! Problems in the frequency domain, whose matrices are complex.
 //!
-//! [`helmholtz`] is waves in a box with absorbing walls. Circuits at a frequency are
+//! [`helmholtz`] is waves in a box with absorbing walls, [`magnetic_lattice`] electrons on a lattice. Circuits at a frequency are
 //! [`Netlist::at_frequency`](super::mna::Netlist::at_frequency).
 
 use num_complex::Complex;
@@ -61,6 +61,41 @@ pub fn helmholtz(points: [usize; 3], points_per_wavelength: f64) -> CsMat<Comple
     a.to_csr()
 }
 
+/// H − `energy`·I for electrons on an nx × ny lattice in a magnetic field of `flux` flux quanta a cell: 4 on the diagonal, −1 to
+/// neighbours in one direction, −exp(2πi·flux·x) in the other (D. R. Hofstadter, "Energy levels and wave functions of Bloch
+/// electrons in rational and irrational magnetic fields", Phys. Rev. B 14, 1976; Landau's gauge, open ends).
+///
+/// The matrix is Hermitian. Eigenvalues of H are between 0 and 8, so it is positive definite for an energy of at most 0, and
+/// indefinite for one inside of the spectrum.
+///
+/// # Panics
+///
+/// If a direction has no point.
+#[track_caller]
+pub fn magnetic_lattice([nx, ny]: [usize; 2], flux: f64, energy: f64) -> CsMat<Complex<f64>> {
+    assert!(nx > 0 && ny > 0, "a lattice has points");
+    let n = nx * ny;
+    let mut a = TriMat::with_capacity((n, n), 5 * n);
+    let mut couple = |i: usize, j: usize, hop: Complex<f64>| {
+        a.add_triplet(i, j, hop);
+        a.add_triplet(j, i, hop.conj());
+    };
+    for at in 0..n {
+        let (x, y) = (at % nx, at / nx);
+        if x + 1 < nx {
+            couple(at, at + 1, Complex::new(-1.0, 0.0));
+        }
+        if y + 1 < ny {
+            let angle = 2.0 * std::f64::consts::PI * flux * x as f64;
+            couple(at, at + nx, -Complex::from_polar(1.0, angle));
+        }
+    }
+    for at in 0..n {
+        a.add_triplet(at, at, Complex::new(4.0 - energy, 0.0));
+    }
+    a.to_csr()
+}
+
 /// By what a coordinate is stretched at a place among `n` points.
 fn stretch(at: f64, n: usize) -> Complex<f64> {
     let width = LAYER.min(n / 4) as f64;
@@ -76,6 +111,27 @@ fn stretch(at: f64, n: usize) -> Complex<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn electrons_on_a_lattice_have_real_energies() {
+        let a = magnetic_lattice([6, 5], 0.2, 1.5);
+        assert_eq!((a.rows(), a.nnz()), (30, 30 + 2 * (5 * 5 + 6 * 4)));
+        for (value, (i, j)) in &a {
+            assert_eq!(a.get(j, i), Some(&value.conj()), "{i} {j}");
+        }
+        assert_eq!(a.get(7, 7), Some(&Complex::new(2.5, 0.0)));
+        // From x = 2 of one line to the next: an angle of 0.8 π.
+        let hop = a.get(2, 8).unwrap();
+        let angle = 0.8 * std::f64::consts::PI;
+        assert!((hop + Complex::new(angle.cos(), angle.sin())).norm() < 1e-15);
+        // Around a cell the angles add up to the flux.
+        let product = [(0, 1), (1, 7), (7, 6), (6, 0)]
+            .iter()
+            .map(|&(i, j)| *a.get(i, j).unwrap())
+            .product::<Complex<f64>>();
+        let flux = Complex::from_polar(1.0, 0.4 * std::f64::consts::PI);
+        assert!((product - flux).norm() < 1e-14, "{product}");
+    }
 
     #[test]
     fn waves_are_damped_in_the_layer_alone() {

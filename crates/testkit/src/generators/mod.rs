@@ -124,6 +124,7 @@ mod tests {
     use luge_reference::Dense;
     use luge_reference::ldlt::ldlt_dense;
     use luge_reference::numeric::lu_dense;
+    use luge_sparse::Form;
     use luge_sparse::PivotPolicy;
 
     #[test]
@@ -182,7 +183,7 @@ mod tests {
         use applications::*;
         for a in [saddle_point(30, 11, 5), interior_point_kkt(30, 11, 1.0, 5)] {
             let dense = Dense::from_csr(&pattern_of(&a), a.data());
-            let inertia = ldlt_dense(&dense).unwrap().inertia();
+            let inertia = ldlt_dense(&dense, Form::Symmetric).unwrap().inertia();
             assert_eq!(
                 (inertia.positive, inertia.negative, inertia.zero),
                 (30, 11, 0)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use luge_dense::SymmetricScalar;
+use luge_dense::FrontalScalar;
 use luge_device::{Buffer, Stream};
 
 use super::{Kind, Solve, SymmetricFactors, Vectors, invert_places};
@@ -110,7 +110,7 @@ pub struct UploadedLdlt<T: DeviceScalar> {
     elements: Buffer<T>,
 }
 
-impl<T: DeviceScalar + SymmetricScalar> UploadedLdlt<T> {
+impl<T: DeviceScalar + FrontalScalar> UploadedLdlt<T> {
     /// Copies factors of B to the device.
     ///
     /// # Errors

@@ -515,6 +515,7 @@ fn front_options(
     luge_frontal::Options {
         pivots: options.pivots.in_fronts(threshold),
         expected: None,
+        form: luge_sparse::Form::Symmetric,
         max_b,
         threads: options.threads,
         max_bytes,

@@ -11,7 +11,6 @@ use crate::input::{array, values_in_order};
 use crate::layout::{Common, Integer, Numeric, ORDER_GIVEN, SINGULAR, Symbolic};
 use crate::ordering;
 use crate::scale::Scaling;
-use crate::shown::Shown;
 
 /// A pointer for the caller to an analysis, whose bytes are counted.
 fn put_analysis<I: Width>(
@@ -134,9 +133,8 @@ pub(crate) unsafe fn factor<I: Width, F: Held>(
             let analysis = Arc::clone(&object.analysis);
             let values = values_in_order(analysis.columns(), matrix)?;
             let scaling = Scaling::of(control.get().scale.to_i64());
-            let mut factors = Factors::<I, F>::new(analysis, scaling);
+            let mut factors = Factors::<I, F>::new(Arc::clone(&analysis));
             factors.rescale(&values, scaling);
-            let analysis = Arc::clone(&factors.analysis);
             match factors.search(&values, threshold(control))? {
                 Ended::WithPivots(num_off_diagonal) => {
                     if !fits(&factors) {
@@ -187,10 +185,6 @@ pub(crate) unsafe fn refactor<I: Width, F: Held>(
             let values = values_in_order(analysis.columns(), matrix)?;
             factors.rescale(&values, Scaling::of(control.get().scale.to_i64()));
             let public = &mut *numeric.public();
-            public.rs = factors
-                .scale
-                .as_ref()
-                .map_or(ptr::null_mut(), Shown::pointer);
             let ended = factors.renew(&values, threshold(control))?;
             let mut are_new = false;
             let mut done = true;

@@ -31,7 +31,7 @@ pub(crate) struct Factors<I, F: luge_frontal::FrontalScalar> {
     /// When pivots were last searched.
     searched_growth: f64,
     /// What the rows of A are divided by; None without scaling.
-    pub(crate) scale: Option<Shown<f64>>,
+    pub(crate) scale: Option<Vec<f64>>,
     /// Row k of the factors is this row of A.
     pub(crate) rows: Vec<u32>,
     shown: Arrays<I, F>,
@@ -48,6 +48,8 @@ struct Arrays<I, F> {
     llen: Shown<I>,
     ulen: Shown<I>,
     udiag: Shown<F>,
+    /// In the order of the pivots, as KLU has it; None without scaling.
+    rs: Option<Shown<f64>>,
     offp: Shown<I>,
     offi: Shown<I>,
     offx: Shown<F>,
@@ -114,7 +116,7 @@ fn options(tol: f64) -> blocks::Options {
 
 impl<I: Integer, F: Field> Factors<I, F> {
     /// Without factors: rows in the order of the analysis, zero pivots.
-    pub(crate) fn new(analysis: Arc<Analysis<I>>, scaling: Scaling) -> Self {
+    pub(crate) fn new(analysis: Arc<Analysis<I>>) -> Self {
         let n = analysis.n();
         let zeros = || Shown::new(vec![I::of(0); n]);
         let shown = Arrays {
@@ -123,16 +125,16 @@ impl<I: Integer, F: Field> Factors<I, F> {
             llen: zeros(),
             ulen: zeros(),
             udiag: Shown::new(vec![F::zero(); n]),
+            rs: None,
             offp: Shown::new(vec![I::of(0); n + 1]),
             offi: Shown::new(vec![I::of(0); analysis.num_above]),
             offx: Shown::new(vec![F::zero(); analysis.num_above]),
         };
-        let scale = scaling.is_wanted().then(|| Shown::new(vec![1.0; n]));
         Self {
             lu: None,
             is_valid: false,
             searched_growth: f64::INFINITY,
-            scale,
+            scale: None,
             rows: analysis.rows.clone(),
             shown,
             vectors: Vec::new(),
@@ -146,21 +148,12 @@ impl<I: Integer, F: Field> Factors<I, F> {
         self.lu.as_ref().filter(|_| self.is_valid)
     }
 
-    /// What the rows of A are divided by.
-    pub(crate) fn scale(&self) -> Option<&[f64]> {
-        // SAFETY: it is an array of that length, and callers do not write to it during a call.
-        let array = |scale: &Shown<f64>| unsafe {
-            std::slice::from_raw_parts(scale.pointer(), self.analysis.n())
-        };
-        self.scale.as_ref().map(array)
-    }
-
     fn entries<'a>(&'a self, values: &'a [F]) -> Scaled<'a, F> {
         Scaled {
             source: self.analysis.plan.source(),
             rows: &self.analysis.entry_rows,
             values,
-            scale: self.scale(),
+            scale: self.scale.as_deref(),
         }
     }
 
@@ -218,7 +211,8 @@ impl<I: Integer, F: Field> Factors<I, F> {
     }
 
     /// Writes the values that the caller sees, and with `pivots` what follows from these.
-    pub(crate) fn show(&self, public: &mut Numeric<I>, pivots: bool) {
+    pub(crate) fn show(&mut self, public: &mut Numeric<I>, pivots: bool) {
+        self.show_scale(public);
         let Some(lu) = self.lu() else {
             self.shown.udiag.write(std::iter::repeat(F::zero()));
             return;
@@ -258,6 +252,20 @@ impl<I: Integer, F: Field> Factors<I, F> {
         public.max_unz_block = most(&upper);
     }
 
+    fn show_scale(&mut self, public: &mut Numeric<I>) {
+        self.shown.rs = self.scale.as_ref().map(|scale| {
+            let shown = self.shown.rs.take();
+            let shown = shown.unwrap_or_else(|| Shown::new(vec![1.0; scale.len()]));
+            shown.write(self.rows.iter().map(|&row| scale[row as usize]));
+            shown
+        });
+        public.rs = self
+            .shown
+            .rs
+            .as_ref()
+            .map_or(ptr::null_mut(), Shown::pointer);
+    }
+
     /// The structure for the caller, with zeros where nothing is known yet.
     pub(crate) fn public(&self) -> Numeric<I> {
         let shown = &self.shown;
@@ -277,7 +285,7 @@ impl<I: Integer, F: Field> Factors<I, F> {
             lubx: ptr::null_mut(),
             lusize: ptr::null_mut(),
             udiag: shown.udiag.pointer().cast::<c_void>(),
-            rs: self.scale.as_ref().map_or(ptr::null_mut(), Shown::pointer),
+            rs: ptr::null_mut(),
             worksize: 0,
             work: ptr::null_mut(),
             xwork: ptr::null_mut(),
@@ -297,13 +305,15 @@ impl<I: Integer, F: Field> Factors<I, F> {
             llen,
             ulen,
             udiag,
+            rs,
             offp,
             offi,
             offx,
         } = &self.shown;
         let integers = [pnum, pinv, llen, ulen, offp, offi];
         let shown: usize = integers.iter().map(|list| list.bytes()).sum();
-        let scale = self.scale.as_ref().map_or(0, Shown::bytes);
+        // There is one array for the caller and one for the solves.
+        let scale = 2 * rs.as_ref().map_or(0, Shown::bytes);
         let lu = self.lu.as_ref().map_or(0, |lu| lu.bytes() as usize);
         let own = size_of_val(&*self.rows) + udiag.bytes() + offx.bytes();
         let bytes = shown + scale + lu + own;
@@ -315,13 +325,10 @@ impl<I: Integer, F: Field> Factors<I, F> {
 impl<I: Integer, F: Field> Factors<I, F> {
     /// Finds the scale factors of new values.
     pub(crate) fn rescale(&mut self, values: &[F], scaling: Scaling) {
-        if !scaling.is_wanted() {
-            self.scale = None;
-            return;
-        }
-        let n = self.analysis.n();
-        let factors = scale_factors(scaling, self.analysis.columns(), values);
-        let scale = self.scale.get_or_insert_with(|| Shown::new(vec![1.0; n]));
-        scale.write(factors.into_iter());
+        let columns = self.analysis.columns();
+        let found = scaling
+            .is_wanted()
+            .then(|| scale_factors(scaling, columns, values));
+        self.scale = found;
     }
 }

@@ -235,7 +235,7 @@ pub struct Numeric<I> {
     pub lusize: *mut usize,
     /// The diagonal of U.
     pub udiag: *mut c_void,
-    /// What the rows of A are divided by; null without scaling.
+    /// What the rows of A are divided by, in the order of the pivots; null without scaling.
     pub rs: *mut f64,
     /// 0.
     pub worksize: usize,

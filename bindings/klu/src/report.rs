@@ -75,7 +75,7 @@ impl<I: Integer, F: Field> Factors<I, F> {
     /// and that of the column of U.
     fn reciprocal_growth(&self, values: &[F]) -> Option<f64> {
         let lu = self.lu()?;
-        let (columns, scale) = (self.analysis.columns(), self.scale());
+        let (columns, scale) = (self.analysis.columns(), self.scale.as_deref());
         let mut place = vec![0u32; self.analysis.n()];
         for (k, &row) in self.rows.iter().enumerate() {
             place[row as usize] = k as u32;
@@ -339,8 +339,13 @@ pub(crate) unsafe fn extract<I: Width, F: Held>(
                 }
             }
             if let Some(rs) = wanted(places.rs, n)? {
-                match factors.scale() {
-                    Some(scale) => rs.copy_from_slice(scale),
+                match &factors.scale {
+                    Some(scale) => {
+                        let in_order = factors.rows.iter().map(|&row| scale[row as usize]);
+                        rs.iter_mut()
+                            .zip(in_order)
+                            .for_each(|(to, from)| *to = from);
+                    }
                     None => rs.fill(1.0),
                 }
             }

@@ -40,7 +40,7 @@ impl<I: Integer, F: Field> Factors<I, F> {
             sides.iter_mut().for_each(|side| side.fill(unknown));
             return Ok(());
         };
-        let (rows, cols, scale) = (&self.rows, &self.analysis.cols, self.scale());
+        let (rows, cols, scale) = (&self.rows, &self.analysis.cols, self.scale.as_deref());
         let conjugate = |value: F| match system {
             System::Adjoint => value.conjugate(),
             _ => value,

@@ -101,6 +101,22 @@ impl<I: Integer> Analysis<I> {
         })
     }
 
+    /// The analysis of another pattern in the same order: blocks between which there are entries on the wrong side are one.
+    pub(crate) fn of_other(&self, columns: Columns<'_, I>) -> Outcome<Self> {
+        let (cols, places) = columns.sorted()?;
+        let mut order = Order {
+            rows: self.rows.clone(),
+            cols: self.cols.clone(),
+            block_ptr: self.block_ptr.clone(),
+            predicted: Vec::new(),
+            structural_rank: None,
+        };
+        let (permuted, source) = permuted(&cols, places.as_deref(), &order);
+        order.block_ptr = merged(&permuted, &order);
+        order.predicted = vec![None; order.block_ptr.len() - 1];
+        Self::new(columns, (&permuted, &source), order)
+    }
+
     /// Order of the matrix.
     pub(crate) fn n(&self) -> usize {
         self.col_ptr.len() - 1
@@ -122,10 +138,7 @@ impl<I: Integer> Analysis<I> {
 
     /// Whether both give rows and columns the same places, so that factors of one go with the other.
     pub(crate) fn is_same_order(&self, other: &Self) -> bool {
-        ptr::eq(self, other)
-            || (self.rows == other.rows
-                && self.cols == other.cols
-                && self.block_ptr == other.block_ptr)
+        ptr::eq(self, other) || (self.rows == other.rows && self.cols == other.cols)
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -140,8 +153,13 @@ impl<I: Integer> Analysis<I> {
     }
 }
 
-/// The columns of the permuted matrix, and where each of its entries is among those of `cols`.
-fn permuted(cols: &CompressedPattern, order: &Order) -> (CompressedPattern, Vec<u32>) {
+/// The columns of the permuted matrix, and where each of its entries is in the caller's arrays, given the places there of those of
+/// `cols`; None: they are the same.
+fn permuted(
+    cols: &CompressedPattern,
+    places: Option<&[u32]>,
+    order: &Order,
+) -> (CompressedPattern, Vec<u32>) {
     let n = cols.major_dim();
     let mut place = vec![0u32; n];
     for (k, &row) in order.rows.iter().enumerate() {
@@ -161,7 +179,27 @@ fn permuted(cols: &CompressedPattern, order: &Order) -> (CompressedPattern, Vec<
     let idx = source.iter().map(new_row).collect();
     let permuted = CompressedPattern::new(n, ptr, idx)
         .unwrap_or_else(|e| unreachable!("a permuted pattern stays valid: {e}"));
+    if let Some(places) = places {
+        source.iter_mut().for_each(|p| *p = places[*p as usize]);
+    }
     (permuted, source)
+}
+
+/// The blocks that no entry lies below: those of the order, as many of them together as it takes.
+fn merged(permuted: &CompressedPattern, order: &Order) -> Vec<usize> {
+    let mut starts = vec![0];
+    // One past the last row that a column of the block so far leads to.
+    let mut end = 0;
+    for block in order.blocks() {
+        if block.start >= end && block.start > 0 {
+            starts.push(block.start);
+        }
+        let last_rows = block.clone().filter_map(|j| permuted.line(j).last());
+        let last = last_rows.fold(0, |last, &i| last.max(i as usize + 1));
+        end = end.max(block.end).max(last);
+    }
+    starts.push(permuted.major_dim());
+    starts
 }
 
 /// Entries above the diagonal blocks.
@@ -218,10 +256,7 @@ pub(crate) unsafe fn analyze_by<I: Integer>(
         do_btf: I::of_code(i64::from(common.btf.to_i64() != 0)),
         structural_rank: rank,
     };
-    let (permuted, mut source) = permuted(&cols, &order);
-    if let Some(places) = places {
-        source.iter_mut().for_each(|p| *p = places[*p as usize]);
-    }
+    let (permuted, source) = permuted(&cols, places.as_deref(), &order);
     if ordering == ORDER_AMD {
         public.symmetry = ordering::symmetry(&permuted, largest);
     }

@@ -1,5 +1,6 @@
 //! `klu_analyze`, `klu_analyze_given`, `klu_factor`, `klu_refactor`.
 
+use std::borrow::Cow;
 use std::ptr;
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use crate::analysis::{Analysis, analyze_by};
 use crate::call::{Control, Failure, Field, Outcome, guarded};
 use crate::factors::{Ended, Factors};
 use crate::handle::{Held, Width, numeric, put_numeric, put_symbolic, symbolic};
-use crate::input::{array, values_in_order};
+use crate::input::{Given, array, compared};
 use crate::layout::{Common, Integer, Numeric, ORDER_GIVEN, SINGULAR, Symbolic};
 use crate::ordering;
 use crate::scale::Scaling;
@@ -110,11 +111,31 @@ fn fits<I: Integer, F: Field>(factors: &Factors<I, F>) -> bool {
     })
 }
 
+/// The values of a matrix in the order of its analysis, which is another one where the matrix has entries that were not analyzed: callers
+/// whose matrices lose entries that are zero analyze the first one, and rely on KLU to take what comes later.
+///
+/// # Safety
+///
+/// As [`compared`].
+unsafe fn fitting<'a, I: Integer, F: Field>(
+    analysis: Arc<Analysis<I>>,
+    matrix: (*const I, *const I, *const F),
+) -> Outcome<(Arc<Analysis<I>>, Cow<'a, [F]>)> {
+    // SAFETY: as the caller says.
+    match unsafe { compared(analysis.columns(), matrix)? } {
+        Given::Values(values) => Ok((analysis, values)),
+        Given::Other(columns, values) => {
+            let other = analysis.of_other(columns)?;
+            Ok((Arc::new(other), Cow::Borrowed(values)))
+        }
+    }
+}
+
 /// `klu_factor`. Null if it fails.
 ///
 /// # Safety
 ///
-/// `common` as [`Control::new`]; the arrays as [`values_in_order`].
+/// `common` as [`Control::new`]; the arrays as [`compared`].
 pub(crate) unsafe fn factor<I: Width, F: Held>(
     matrix: (*const I, *const I, *const F),
     of: *const Symbolic<I>,
@@ -131,7 +152,7 @@ pub(crate) unsafe fn factor<I: Width, F: Held>(
             });
             let object = symbolic(of)?;
             let analysis = Arc::clone(&object.analysis);
-            let values = values_in_order(analysis.columns(), matrix)?;
+            let (analysis, values) = fitting(analysis, matrix)?;
             let scaling = Scaling::of(control.get().scale.to_i64());
             let mut factors = Factors::<I, F>::new(Arc::clone(&analysis));
             factors.rescale(&values, scaling);
@@ -181,8 +202,10 @@ pub(crate) unsafe fn refactor<I: Width, F: Held>(
             if !factors.analysis.is_same_order(&object.analysis) {
                 return Err(Failure::Invalid);
             }
-            let analysis = Arc::clone(&factors.analysis);
-            let values = values_in_order(analysis.columns(), matrix)?;
+            let (analysis, values) = fitting(Arc::clone(&factors.analysis), matrix)?;
+            if !Arc::ptr_eq(&analysis, &factors.analysis) {
+                factors.adopt(Arc::clone(&analysis));
+            }
             factors.rescale(&values, Scaling::of(control.get().scale.to_i64()));
             let public = &mut *numeric.public();
             let ended = factors.renew(&values, threshold(control))?;

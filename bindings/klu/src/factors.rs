@@ -143,6 +143,16 @@ impl<I: Integer, F: Field> Factors<I, F> {
         }
     }
 
+    /// Takes another pattern; factors of it must be searched.
+    pub(crate) fn adopt(&mut self, analysis: Arc<Analysis<I>>) {
+        self.lu = None;
+        self.is_valid = false;
+        self.rows.clone_from(&analysis.rows);
+        self.shown.offi = Shown::new(vec![I::of(0); analysis.num_above]);
+        self.shown.offx = Shown::new(vec![F::zero(); analysis.num_above]);
+        self.analysis = analysis;
+    }
+
     /// The factors of the last matrix, if it has some.
     pub(crate) fn lu(&self) -> Option<&BlockLu<F>> {
         self.lu.as_ref().filter(|_| self.is_valid)
@@ -213,6 +223,10 @@ impl<I: Integer, F: Field> Factors<I, F> {
     /// Writes the values that the caller sees, and with `pivots` what follows from these.
     pub(crate) fn show(&mut self, public: &mut Numeric<I>, pivots: bool) {
         self.show_scale(public);
+        public.nblocks = I::of(self.analysis.block_ptr.len() - 1);
+        public.nzoff = I::of(self.analysis.num_above);
+        public.offi = self.shown.offi.pointer();
+        public.offx = self.shown.offx.pointer().cast::<c_void>();
         let Some(lu) = self.lu() else {
             self.shown.udiag.write(std::iter::repeat(F::zero()));
             return;

@@ -129,6 +129,10 @@ fn insert<I: Width>(address: usize, handle: Handle<I>) {
 fn remove<I: Width>(address: usize) {
     let mut live = I::live().write().unwrap_or_else(PoisonError::into_inner);
     let removed = live.remove(&address);
+    if live.is_empty() {
+        // A program that unloads the library leaves nothing behind.
+        live.shrink_to_fit();
+    }
     drop(live);
     // Outside of the lock: it may be large.
     drop(removed);

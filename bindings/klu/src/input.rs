@@ -119,21 +119,28 @@ impl<'a, I: Integer> Columns<'a, I> {
     }
 }
 
-/// The values of the matrix that was analyzed, in its order, given a matrix of the same pattern or of a part of it, whose entries may
-/// be stored in any order.
+/// A matrix of the caller beside the pattern that was analyzed.
+pub(crate) enum Given<'a, I, F: Field> {
+    /// The values of the pattern, in its order; what the caller does not store is zero.
+    Values(Cow<'a, [F]>),
+    /// A matrix with entries that the pattern has not, or with one that comes twice.
+    Other(Columns<'a, I>, &'a [F]),
+}
+
+/// Compares a matrix, whose entries may be stored in any order, with the pattern that was analyzed.
 ///
 /// # Safety
 ///
 /// As [`Columns::new`]; `ax` is null, not aligned, or leads to a value for each entry.
-pub(crate) unsafe fn values_in_order<'a, I: Integer, F: Field>(
+pub(crate) unsafe fn compared<'a, I: Integer, F: Field>(
     analyzed: Columns<'_, I>,
     (ap, ai, ax): (*const I, *const I, *const F),
-) -> Outcome<Cow<'a, [F]>> {
+) -> Outcome<Given<'a, I, F>> {
     let nnz = analyzed.idx.len();
     // SAFETY: as the caller says. What equals the analyzed pattern needs no other check.
     unsafe {
         if array(ap, analyzed.ptr.len())? == analyzed.ptr && array(ai, nnz)? == analyzed.idx {
-            return Ok(Cow::Borrowed(array(ax, nnz)?));
+            return Ok(Given::Values(Cow::Borrowed(array(ax, nnz)?)));
         }
     }
     // SAFETY: as the caller says.
@@ -151,11 +158,14 @@ pub(crate) unsafe fn values_in_order<'a, I: Integer, F: Field>(
         for p in given.range(j) {
             let place = &mut places[given.idx[p].to_i64() as usize];
             let at = std::mem::replace(place, usize::MAX);
-            *in_order.get_mut(at).ok_or(Failure::Invalid)? = values[p];
+            match in_order.get_mut(at) {
+                Some(value) => *value = values[p],
+                None => return Ok(Given::Other(given, values)),
+            }
         }
         for row in analyzed.column(j) {
             places[row.to_i64() as usize] = usize::MAX;
         }
     }
-    Ok(Cow::Owned(in_order))
+    Ok(Given::Values(Cow::Owned(in_order)))
 }

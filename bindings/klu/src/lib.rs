@@ -28,7 +28,9 @@
 //!   above 10⁸ and ten times that of the last search, pivots are searched anew on the same ordering: `Pnum`, `lnz`, `unz` and
 //!   `noffdiag` are then new. The measurement is part of the engine's refactorization and costs no pass of its own.
 //! - Matrices of `klu_factor` and `klu_refactor` are compared with the one that was analyzed. A part of its pattern is taken, in any
-//!   order, and what is not stored is zero; an entry that it has not is `KLU_INVALID`.
+//!   order, and what is not stored is zero. Entries that were not analyzed are taken, too, on the same permutations: the numeric object
+//!   then has a pattern of its own, with pivots that are searched anew, and fewer blocks if an entry lies below the old ones. (KLU takes
+//!   them where they happen to be in the pattern of its factors.)
 //! - Pointers to objects are looked up before they are used: what is not, or no longer, an object of this library, or one for the other
 //!   integers or the other field, is `KLU_INVALID`. So is a symbolic object that orders the matrix otherwise than the one that the
 //!   numeric object was made with, a permutation that is none, and a structure or an array that is not aligned.

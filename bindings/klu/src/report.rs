@@ -7,7 +7,7 @@ use luge_solve::condition::inverse_norm1;
 use crate::call::{Control, Failure, Field, Outcome, guarded};
 use crate::factors::Factors;
 use crate::handle::{Held, NumericObject, Width, numeric, symbolic};
-use crate::input::{array, array_mut, values_in_order};
+use crate::input::{Given, array, array_mut, compared};
 use crate::layout::{Common, Integer, Numeric, SINGULAR, Symbolic};
 use crate::solve::System;
 
@@ -102,14 +102,17 @@ impl<I: Integer, F: Field> Factors<I, F> {
     }
 
     /// Hager's and Higham's estimate of ‖A‖₁·‖A⁻¹‖₁.
-    fn condition(&mut self, values: &[F]) -> Outcome<Option<f64>> {
+    fn condition(&mut self, ptr: &[I], values: &[F]) -> Outcome<Option<f64>> {
         if self.pivot_range().is_none() {
             return Ok(None);
         }
         let n = self.analysis.n();
-        let columns = self.analysis.columns();
-        let of_column = |j| values[columns.range(j)].iter().map(|value| value.modulus());
-        let norm = (0..n).map(|j| of_column(j).sum()).fold(0.0, f64::max);
+        let place = |p: I| p.to_i64() as usize;
+        let columns = ptr
+            .windows(2)
+            .map(|ends| &values[place(ends[0])..place(ends[1])]);
+        let sums = columns.map(|column| column.iter().map(|value| value.modulus()).sum());
+        let norm = sums.fold(0.0, f64::max);
         let this = std::cell::RefCell::new(self);
         let solve = |x: &mut [F], system| this.borrow_mut().solve(&mut [x], system);
         let inverse = inverse_norm1(
@@ -150,13 +153,12 @@ pub(crate) unsafe fn condest<I: Width, F: Held>(
     // SAFETY: as the caller says.
     unsafe {
         answer::<I, F>(pair, common, f64::INFINITY, put, |mut factors| {
-            let analyzed = factors.analysis.clone();
-            let columns = analyzed.columns();
-            // There are no rows to compare: the columns must have as many entries as those that were analyzed.
-            if array(ap, columns.ptr.len())? != columns.ptr {
+            let ptr = array(ap, factors.analysis.n() + 1)?;
+            let nnz = ptr[ptr.len() - 1].to_usize().ok_or(Failure::Invalid)?;
+            if ptr[0].to_i64() != 0 || !ptr.is_sorted() {
                 return Err(Failure::Invalid);
             }
-            factors.condition(array(ax, columns.idx.len())?)
+            factors.condition(ptr, array(ax, nnz)?)
         })
     }
 }
@@ -165,7 +167,7 @@ pub(crate) unsafe fn condest<I: Width, F: Held>(
 ///
 /// # Safety
 ///
-/// `common` as [`Control::new`]; the arrays as [`values_in_order`].
+/// `common` as [`Control::new`]; the arrays as [`compared`].
 pub(crate) unsafe fn rgrowth<I: Width, F: Held>(
     matrix: (*const I, *const I, *const F),
     pair: Pair<I>,
@@ -175,8 +177,10 @@ pub(crate) unsafe fn rgrowth<I: Width, F: Held>(
     // SAFETY: as the caller says.
     unsafe {
         answer::<I, F>(pair, common, 0.0, put, |factors| {
-            let values = values_in_order(factors.analysis.columns(), matrix)?;
-            Ok(factors.reciprocal_growth(&values))
+            match compared(factors.analysis.columns(), matrix)? {
+                Given::Values(values) => Ok(factors.reciprocal_growth(&values)),
+                Given::Other(..) => Err(Failure::Invalid),
+            }
         })
     }
 }

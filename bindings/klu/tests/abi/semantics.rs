@@ -61,10 +61,7 @@ fn rows_may_come_in_any_order_and_a_part_of_the_pattern_is_enough() {
     let mut x = [3.0, 19.0, 7.0];
     assert!(solver.solve(&mut x, false));
     assert_near(&x, &[1.0, 2.0, 3.0]);
-    // An entry that was not analyzed, and one that comes twice.
-    let other = ([0, 2, 4, 6], [0, 2, 1, 2, 1, 2]);
-    assert!(!solver.refactor(&other.0, &other.1, &VALUES));
-    assert_eq!(solver.status(), INVALID);
+    // One that comes twice.
     let twice = ([0, 2, 4, 6], [0, 0, 0, 1, 1, 2]);
     assert!(!solver.refactor(&twice.0, &twice.1, &VALUES));
     assert_eq!(solver.status(), INVALID);
@@ -72,6 +69,79 @@ fn rows_may_come_in_any_order_and_a_part_of_the_pattern_is_enough() {
     let mut x = [3.0, 19.0, 7.0];
     assert!(solver.solve(&mut x, false));
     assert_near(&x, &[1.0, 2.0, 3.0]);
+}
+
+/// As a matrix whose zeros were not stored when it was analyzed.
+#[test]
+fn entries_that_were_not_analyzed_are_taken() {
+    let api = real();
+    // The identity, three blocks; then a ring, which is one; then two blocks with an entry above.
+    let ring = (
+        [0, 2, 4, 6],
+        [0, 1, 1, 2, 0, 2],
+        [4.0, 1.0, 4.0, 1.0, 1.0, 4.0],
+    );
+    let two = (
+        [0, 2, 4, 6],
+        [0, 1, 0, 1, 0, 2],
+        [4.0, 1.0, 1.0, 4.0, 1.0, 4.0],
+    );
+    for factors_first in [true, false] {
+        let mut solver = Solver::new(&api);
+        let identity = ([0, 1, 2, 3], [0, 1, 2]);
+        assert!(solver.analyze(&identity.0, &identity.1));
+        if factors_first {
+            assert!(solver.factor(&identity.0, &identity.1, &[1.0; 3]));
+            assert!(solver.refactor(&ring.0, &ring.1, &ring.2));
+        } else {
+            assert!(solver.factor(&ring.0, &ring.1, &ring.2));
+        }
+        let mut x = [7.0, 9.0, 14.0];
+        assert!(solver.solve(&mut x, false));
+        assert_near(&x, &[1.0, 2.0, 3.0]);
+        solver.ask(&ring.0, &ring.1, &ring.2);
+        // Circulant: ‖A‖₁ = 5 and ‖A⁻¹‖₁ = (16 + 4 + 1)/65.
+        assert!((solver.common.condest - 5.0 * 21.0 / 65.0).abs() < 1e-14);
+        // SAFETY: the object is there.
+        let sizes = |solver: &Solver<'_, i32>| unsafe {
+            let numeric = &*solver.numeric;
+            (numeric.nblocks, numeric.nzoff, numeric.lnz, numeric.unz)
+        };
+        assert_eq!((sizes(&solver).0, sizes(&solver).1), (1, 0));
+        assert!(solver.refactor(&two.0, &two.1, &two.2));
+        let mut x = [9.0, 9.0, 12.0];
+        assert!(solver.solve(&mut x, false));
+        assert_near(&x, &[1.0, 2.0, 3.0]);
+        // And what was analyzed, as a part of that.
+        assert!(solver.refactor(&identity.0, &identity.1, &[2.0; 3]));
+        let mut x = [2.0, 4.0, 6.0];
+        assert!(solver.solve(&mut x, true));
+        assert_near(&x, &[1.0, 2.0, 3.0]);
+        assert!(solver.common.memusage > 0);
+    }
+    // From scratch the second of them has two blocks, and so it has here.
+    let mut solver = Solver::new(&api);
+    assert!(solver.analyze(&[0, 1, 2, 3], &[0, 1, 2]) && solver.factor(&two.0, &two.1, &two.2));
+    // SAFETY: the object is there, with an entry above its blocks.
+    let (above, row, value) = unsafe {
+        let numeric = &*solver.numeric;
+        (numeric.nzoff, *numeric.offi, *numeric.offx.cast::<f64>())
+    };
+    let place = |of: *mut i32, which: i32| -> i32 {
+        // SAFETY: there are three numbers.
+        let list = unsafe { std::slice::from_raw_parts(of, 3) };
+        list.iter().position(|&k| k == which).unwrap() as i32
+    };
+    // SAFETY: the objects are there.
+    let (symbolic, numeric) = unsafe { (&*solver.symbolic, &*solver.numeric) };
+    let column = place(symbolic.q, 2);
+    if column > 0 {
+        assert_eq!((numeric.nblocks, above), (2, 1));
+        assert_eq!((row, value), (place(numeric.pnum, 0), 0.25));
+    } else {
+        // The order was made for the identity, and the column comes first: nothing is above a block.
+        assert_eq!((numeric.nblocks, above), (1, 0));
+    }
 }
 
 #[test]

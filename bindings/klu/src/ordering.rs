@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use luge_ordering::{
-    Matching, Method, OrderingOptions, block_triangular, maximum_cardinality, order,
+    Matching, Method, OrderingError, OrderingOptions, block_triangular, maximum_cardinality, order,
 };
 use luge_sparse::CompressedPattern;
 
@@ -78,18 +78,26 @@ fn by_method(cols: &CompressedPattern, method: Method, btf: bool) -> Outcome<Ord
         .matching(Matching::Never)
         .scaling(false)
         .block_triangular(btf);
-    let mut structural_rank = None;
-    let full = if btf {
-        let matching = maximum_cardinality(&rows, &options.cancel).map_err(|_| Failure::Invalid)?;
-        structural_rank = Some(matching.num_matched());
-        // Rows without a column get one that is without a row. The entry there is for the order alone.
-        let pairs = matching.unmatched_rows().into_iter();
-        with_entries(&rows, pairs.zip(matching.unmatched_cols()))
+    let ordered = if btf {
+        order(&rows, None, &options)
     } else {
+        // Nobody looks for a matching then, and the diagonal may have holes.
         let missing = (0..n as u32).filter(|&i| rows.line(i as usize).binary_search(&i).is_err());
-        with_entries(&rows, missing.map(|i| (i, i)))
+        let full = with_entries(&rows, missing.map(|i| (i, i)));
+        order(full.as_ref().unwrap_or(&rows), None, &options)
     };
-    let ordered = order(full.as_ref().unwrap_or(&rows), None, &options)?;
+    let (ordered, rank) = match ordered {
+        Err(OrderingError::StructurallySingular { rank, .. }) => {
+            let matching =
+                maximum_cardinality(&rows, &options.cancel).map_err(|_| Failure::Invalid)?;
+            // Rows without a column get one that is without a row. The entry there is for the order alone.
+            let pairs = matching.unmatched_rows().into_iter();
+            let full = with_entries(&rows, pairs.zip(matching.unmatched_cols()));
+            (order(full.as_ref().unwrap_or(&rows), None, &options)?, rank)
+        }
+        ordered => (ordered?, n),
+    };
+    let structural_rank = btf.then_some(rank);
     let mut predicted: Vec<Option<Predicted>> = ordered
         .block_ptr
         .windows(2)

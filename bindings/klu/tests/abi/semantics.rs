@@ -122,11 +122,6 @@ fn entries_that_were_not_analyzed_are_taken() {
     // From scratch the second of them has two blocks, and so it has here.
     let mut solver = Solver::new(&api);
     assert!(solver.analyze(&[0, 1, 2, 3], &[0, 1, 2]) && solver.factor(&two.0, &two.1, &two.2));
-    // SAFETY: the object is there, with an entry above its blocks.
-    let (above, row, value) = unsafe {
-        let numeric = &*solver.numeric;
-        (numeric.nzoff, *numeric.offi, *numeric.offx.cast::<f64>())
-    };
     let place = |of: *mut i32, which: i32| -> i32 {
         // SAFETY: there are three numbers.
         let list = unsafe { std::slice::from_raw_parts(of, 3) };
@@ -134,13 +129,14 @@ fn entries_that_were_not_analyzed_are_taken() {
     };
     // SAFETY: the objects are there.
     let (symbolic, numeric) = unsafe { (&*solver.symbolic, &*solver.numeric) };
-    let column = place(symbolic.q, 2);
-    if column > 0 {
-        assert_eq!((numeric.nblocks, above), (2, 1));
+    if place(symbolic.q, 2) > 0 {
+        assert_eq!((numeric.nblocks, numeric.nzoff), (2, 1));
+        // SAFETY: there is one entry.
+        let (row, value) = unsafe { (*numeric.offi, *numeric.offx.cast::<f64>()) };
         assert_eq!((row, value), (place(numeric.pnum, 0), 0.25));
     } else {
         // The order was made for the identity, and the column comes first: nothing is above a block.
-        assert_eq!((numeric.nblocks, above), (1, 0));
+        assert_eq!((numeric.nblocks, numeric.nzoff), (1, 0));
     }
 }
 

@@ -111,6 +111,9 @@ fn fits<I: Integer, F: Field>(factors: &Factors<I, F>) -> bool {
     })
 }
 
+/// An analysis, and values in its order.
+type Fitting<'a, I, F> = (Arc<Analysis<I>>, Cow<'a, [F]>);
+
 /// The values of a matrix in the order of its analysis, which is another one where the matrix has entries that were not analyzed: callers
 /// whose matrices lose entries that are zero analyze the first one, and rely on KLU to take what comes later.
 ///
@@ -120,7 +123,7 @@ fn fits<I: Integer, F: Field>(factors: &Factors<I, F>) -> bool {
 unsafe fn fitting<'a, I: Integer, F: Field>(
     analysis: Arc<Analysis<I>>,
     matrix: (*const I, *const I, *const F),
-) -> Outcome<(Arc<Analysis<I>>, Cow<'a, [F]>)> {
+) -> Outcome<Fitting<'a, I, F>> {
     // SAFETY: as the caller says.
     match unsafe { compared(analysis.columns(), matrix)? } {
         Given::Values(values) => Ok((analysis, values)),

@@ -257,8 +257,8 @@ impl<I: Integer> Caller<'_, I> {
         symbolic: *mut Symbolic<I>,
         common: *mut Common<I>,
     ) {
-        let mut integers = vec![I::of(0); 9 * (MOST * MOST + 1)];
-        let mut numbers = vec![0.0; 7 * (MOST * MOST + 1)];
+        let mut integers = [I::of(0); 9 * (MOST * MOST + 1)];
+        let mut numbers = [0.0; 7 * (MOST * MOST + 1)];
         let size = MOST * MOST + 1;
         let i: Vec<*mut I> = integers.chunks_mut(size).map(<[I]>::as_mut_ptr).collect();
         let x: Vec<*mut f64> = numbers.chunks_mut(size).map(<[f64]>::as_mut_ptr).collect();

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::install::{Install, library_folder};
 use crate::process;
 use crate::workspace::Workspace;
 
@@ -48,14 +49,7 @@ pub fn capi(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
         Some(folder) => folder.clone(),
         None => build(workspace, args)?,
     };
-    let libdir = Path::new(&args.libdir);
-    ensure!(
-        libdir.components().count() > 0
-            && libdir
-                .components()
-                .all(|part| matches!(part, std::path::Component::Normal(_))),
-        "--libdir is a folder below the prefix"
-    );
+    let libdir = library_folder(&args.libdir)?;
     let names = Names::of(env!("CARGO_PKG_VERSION"), &args.libdir);
     let sources = workspace.root.join("bindings/c");
     let install = Install {
@@ -160,50 +154,6 @@ impl Names {
             bail!("a template has a name between @ that nothing is known of:\n{text}");
         }
         Ok(text)
-    }
-}
-
-/// Files below a prefix. What is there is replaced.
-struct Install<'a> {
-    prefix: &'a Path,
-}
-
-impl Install<'_> {
-    /// The whole path of a file, whose folder is made and which is not there.
-    fn place(&self, to: &Path) -> Result<PathBuf> {
-        let path = self.prefix.join(to);
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-        }
-        if path.symlink_metadata().is_ok() {
-            // Not overwritten: a program that runs may have it mapped.
-            fs::remove_file(&path).with_context(|| path.display().to_string())?;
-        }
-        println!("{}", path.display());
-        Ok(path)
-    }
-
-    fn copy(&self, from: &Path, to: &Path) -> Result<()> {
-        let path = self.place(to)?;
-        fs::copy(from, &path)
-            .with_context(|| format!("{} to {}", from.display(), path.display()))?;
-        Ok(())
-    }
-
-    fn write(&self, text: &str, to: &Path) -> Result<()> {
-        let path = self.place(to)?;
-        fs::write(&path, text).with_context(|| path.display().to_string())
-    }
-
-    #[cfg(unix)]
-    fn link(&self, target: &str, to: &Path) -> Result<()> {
-        let path = self.place(to)?;
-        std::os::unix::fs::symlink(target, &path).with_context(|| path.display().to_string())
-    }
-
-    #[cfg(not(unix))]
-    fn link(&self, _target: &str, _to: &Path) -> Result<()> {
-        bail!("this system has no links")
     }
 }
 

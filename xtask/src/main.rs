@@ -9,6 +9,8 @@ mod copy;
 mod doctor;
 mod features;
 mod gpu_test;
+mod install;
+mod klu;
 mod manifest;
 mod mutants;
 mod process;
@@ -73,6 +75,8 @@ enum Command {
     Publish(publish::Args),
     /// Build the C interface, and install header, libraries, pkg-config file and CMake package.
     Capi(capi::Args),
+    /// Build KLU's interface on Luge, and install it by its own name or in the place of libklu.
+    Klu(klu::Args),
     /// Build the wheel of the Python package, install it into a new environment, and run its tests.
     PythonTest(python_test::Args),
     /// Say what is installed here, and how to get what is missing.
@@ -113,6 +117,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Command::Features => features::features(&workspace),
         Command::Publish(args) => publish::publish(&workspace, &args),
         Command::Capi(args) => capi::capi(&workspace, &args),
+        Command::Klu(args) => klu::klu(&workspace, &args),
         Command::PythonTest(args) => python_test::python_test(&workspace, &args),
         Command::Doctor => doctor::doctor(&workspace),
     }

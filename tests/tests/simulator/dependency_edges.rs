@@ -83,6 +83,19 @@ fn the_c_interface_depends_on_the_facade_alone() {
 }
 
 #[test]
+fn the_interface_of_klu_depends_on_phases_alone() {
+    let phases = [
+        "luge-frontal",
+        "luge-numeric",
+        "luge-ordering",
+        "luge-solve",
+    ];
+    let mut expected = names(&phases);
+    expected.insert("luge-sparse".to_owned());
+    assert_eq!(workspace_edges("luge-klu"), expected);
+}
+
+#[test]
 fn no_phase_depends_on_a_later_one() {
     for (position, phase) in PHASES.iter().enumerate() {
         let edges = workspace_edges(phase);
@@ -171,6 +184,7 @@ fn every_crate_has_code() {
             "xtask" => "xtask".to_owned(),
             "luge" => "crates/luge".to_owned(),
             "luge-c" => "bindings/c".to_owned(),
+            "luge-klu" => "bindings/klu".to_owned(),
             prefixed => format!("crates/{}", prefixed.trim_start_matches("luge-")),
         };
         let source = format!("{}/../{folder}/src", env!("CARGO_MANIFEST_DIR"));

@@ -370,8 +370,14 @@ impl<F: FrontalScalar> BlockLu<F> {
         Ok(norm)
     }
 
-    /// The rows and values above the diagonal blocks in column j.
-    pub(super) fn above(&self, j: usize) -> impl Iterator<Item = (usize, F)> + '_ {
+    /// The factors of the blocks that the column engine has, one behind the other: of all of B if it has all of them, with rows and
+    /// columns in the places that they have there.
+    pub fn columns(&self) -> &ColumnLu<F> {
+        &self.columns
+    }
+
+    /// The entries above the diagonal blocks in column j of B: their rows among those of the factors, and their values.
+    pub fn above(&self, j: usize) -> impl Iterator<Item = (usize, F)> + '_ {
         let range = self.plan.above.range(j);
         let rows = self.above_rows.as_deref().unwrap_or(self.plan.above.idx());
         rows[range.clone()]

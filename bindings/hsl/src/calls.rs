@@ -136,12 +136,13 @@ pub unsafe extern "C" fn ma57ad_(
 
 /// Factorizes a matrix of the pattern in KEEP.
 ///
-/// `n`, `ne`, `lkeep`: as given to [`ma57ad_`]. `a`: `ne` values, in the order of the triplets. `fact`: output of `lfact` reals, at
-/// least INFO(9) of [`ma57ad_`]. `ifact`: output of `lifact` integers, at least INFO(10). `keep`: as [`ma57ad_`] left it. `iwork`
-/// is not used. `icntl`: ICNTL(7) is 1, 2 if pivots of both signs are an error, or 3 if they are to be told of; ICNTL(15) = 1
-/// scales the matrix. `cntl`: CNTL(1) is the threshold u, from 0 to 0.5: entries of L are at most 1/u; CNTL(2) is the magnitude up
-/// to which all that is left of a column is zero, unless that is below ε times the largest entry, when only zeros are. `info`: output; INFO(24) is the number of negative eigenvalues, INFO(25) the
-/// rank, INFO(26) with ICNTL(7) = 3 the number of eigenvalues of the rarer sign. `rinfo`: output, 20 reals, 0.
+/// `n`, `ne`, `lkeep`: as given to [`ma57ad_`]. `a`: `ne` values, in the order of the triplets. `fact`: output of `lfact` reals,
+/// at least INFO(9) of [`ma57ad_`]. `ifact`: output of `lifact` integers, at least INFO(10). `keep`: as [`ma57ad_`] left it.
+/// `iwork` is not used. `icntl`: ICNTL(7) is 1, 2 if pivots of both signs are an error, or 3 if they are to be told of;
+/// ICNTL(15) = 1 scales the matrix. `cntl`: CNTL(1) is the threshold u, from 0 to 0.5: entries of L are at most 1/u; CNTL(2) is
+/// the magnitude up to which all that is left of a column is zero, or if that is below ε times the largest entry, nothing but
+/// zeros is. `info`: output; INFO(24) is the number of negative eigenvalues, INFO(25) the rank, INFO(26) with ICNTL(7) = 3 the
+/// number of eigenvalues of the rarer sign. `rinfo`: output, 20 reals, 0.
 ///
 /// INFO(1): 4 if the rank is below n: consistent systems can be solved; or there are no pivots at all, and then no factors. 5
 /// with ICNTL(7) = 3 for pivots of both signs. -1 and -2 if n and ne are not those of KEEP or out of range; -3 and -4 if `fact` or
@@ -230,7 +231,8 @@ pub unsafe extern "C" fn ma57bd_(
 ///
 /// One pass of triangular solves is all: callers who need more refine by themselves, as Ipopt does.
 ///
-/// INFO(1): -1 if n is not that of FACT or out of range, -5 if [`ma57bd_`] gave that, -11 for lrhs, -14, -16 for nrhs, -17 for lwork, INFO(2) being what suffices.
+/// INFO(1): -1 if n is not that of FACT or out of range, -5 if [`ma57bd_`] gave that, -11 for lrhs, -14, -16 for nrhs, -17 for
+/// lwork, INFO(2) being what suffices.
 /// If numbers are not finite, or there are no factors, `rhs` is filled with NaN.
 ///
 /// # Safety

@@ -118,6 +118,7 @@ fn sources() -> Vec<PathBuf> {
         "benches",
         "benches/peers",
         "bindings/c",
+        "bindings/hsl",
     ] {
         collect(&root().join(package).join("src"), &mut found);
     }

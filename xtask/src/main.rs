@@ -4,6 +4,7 @@
 //! things when the rest does not compile (when the generated PTX is missing, for one).
 
 mod capi;
+mod casadi_test;
 mod check_images;
 mod copy;
 mod doctor;
@@ -79,6 +80,8 @@ enum Command {
     Klu(klu::Args),
     /// Build the wheel of the Python package, install it into a new environment, and run its tests.
     PythonTest(python_test::Args),
+    /// Run Ipopt of CasADi's wheel with Luge in place of MA57, beside the solvers that it has.
+    CasadiTest(casadi_test::Args),
     /// Say what is installed here, and how to get what is missing.
     Doctor,
 }
@@ -119,6 +122,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Command::Capi(args) => capi::capi(&workspace, &args),
         Command::Klu(args) => klu::klu(&workspace, &args),
         Command::PythonTest(args) => python_test::python_test(&workspace, &args),
+        Command::CasadiTest(args) => casadi_test::casadi_test(&workspace, &args),
         Command::Doctor => doctor::doctor(&workspace),
     }
 }

@@ -9,6 +9,7 @@ use luge_sparse::{FilledPattern, Index, Levels, MatrixRef, Scalar};
 use crate::error::{Error, SavedError};
 use crate::factors::Factors;
 use crate::inform::Inform;
+use crate::options::Pivoting;
 use crate::path::{Path, Plan};
 use crate::saved::Saved;
 use crate::shared::Shared;
@@ -71,6 +72,32 @@ impl<T: Scalar> Analysis<T> {
             #[cfg(feature = "gpu")]
             Path::Device(path) => path.analysis.structure(&self.plan.shared),
         }
+    }
+
+    /// The same analysis with another choice of pivots: with [`Options::pivoting`](crate::Options::pivoting) and
+    /// [`Options::zero_pivot`](crate::Options::zero_pivot). Order and scaling are shared, so it costs next to nothing; factors
+    /// that are there stay as they are.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidOption`] if a value is out of its range, or does not go with the other options.
+    pub fn with_pivots(&self, pivoting: Pivoting, zero_pivot: Option<f64>) -> Result<Self, Error> {
+        let options = (*self.plan.shared.options).clone();
+        let options = options.pivoting(pivoting).zero_pivot(zero_pivot);
+        options.check_ranges()?;
+        let shared = Shared {
+            options: Arc::new(options),
+            ..self.plan.shared.clone()
+        };
+        Ok(Self {
+            plan: Arc::new(Plan {
+                path: self.plan.path.clone(),
+                shared,
+            }),
+            inform: Arc::clone(&self.inform),
+            saved: self.saved.clone(),
+            scalar: PhantomData,
+        })
     }
 
     /// Factorizes a matrix of the pattern that was analyzed, or of a part of it: what it has no entry for is zero.

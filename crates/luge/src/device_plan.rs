@@ -20,6 +20,7 @@ use crate::shared::Shared;
 use crate::stored::Rows;
 
 /// A device.
+#[derive(Clone)]
 pub(crate) struct DevicePath<W> {
     pub analysis: Arc<dyn AnyDeviceAnalysis<W>>,
     pub backend: GpuBackend,

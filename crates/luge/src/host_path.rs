@@ -46,6 +46,7 @@ const OTHER_SCALE: f64 = 1e12;
 const TAMEST_EXPONENT: i32 = 120;
 
 /// The CPU, for matrices whose [wide](Scalar::Wide) type is `W`.
+#[derive(Clone)]
 pub(crate) struct HostPath<W> {
     pub analysis: Arc<dyn AnyHost<W>>,
     /// What else might do if the pivots on this analysis do not.

@@ -106,8 +106,8 @@ pub enum SingularAction {
     /// It is refused.
     #[default]
     Refuse,
-    /// The factorization goes on: columns that are zero to rounding (64 ε of the largest entry of the scaled matrix) get a
-    /// zero pivot, which solves take as a zero in the solution. Consistent systems are solved; others miss the target.
+    /// The factorization goes on: columns that are zero to rounding (64 ε of the largest entry of the scaled matrix, or what
+    /// [`Options::zero_pivot`] says) get a zero pivot, which solves take as a zero in the solution. Consistent systems are solved; others miss the target.
     /// [`Inform::rank`](crate::Inform::rank) has the rank, and a [`Warning::RankDeficient`](crate::Warning::RankDeficient) says so.
     Continue,
 }
@@ -324,6 +324,12 @@ pub struct Options {
     pub kind: MatrixKind,
     /// What becomes of a singular symmetric matrix.
     pub singular: SingularAction,
+    /// Below which size, relative to the largest entry of the scaled matrix, a column of a symmetric matrix is zero where
+    /// [`SingularAction::Continue`] goes on; from 0, columns of zeros alone, to 1. `None`: 64 ε of the factors' type.
+    ///
+    /// Matrices of interior-point methods have entries that are twenty orders of magnitude apart, and are not singular for
+    /// that: callers who judge solutions by themselves choose less.
+    pub zero_pivot: Option<f64>,
     /// The signs that the pivots of a [symmetric](MatrixKind::Symmetric) matrix are expected to have; `None`: they are searched
     /// as [`pivoting`](field@Self::pivoting) says.
     pub regularization: Option<Regularization>,
@@ -416,6 +422,7 @@ impl Default for Options {
             backend: BackendChoice::default(),
             kind: MatrixKind::default(),
             singular: SingularAction::default(),
+            zero_pivot: None,
             regularization: None,
             ordering: OrderingOptions::default(),
             factorizations: None,
@@ -447,6 +454,7 @@ luge_sparse::setters!(Options {
     backend: BackendChoice,
     kind: MatrixKind,
     singular: SingularAction,
+    zero_pivot: Option<f64>,
     regularization: Option<Regularization>,
     ordering: OrderingOptions,
     factorizations: Option<f64>,
@@ -527,7 +535,7 @@ impl Options {
             },
             (None, SingularAction::Refuse) => SmallPivots::Stop,
             (None, SingularAction::Continue) => SmallPivots::Accept {
-                below: NEGLIGIBLE * epsilon,
+                below: self.zero_pivot.unwrap_or(NEGLIGIBLE * epsilon),
             },
         };
         let symmetric = |threshold| PivotPolicy {
@@ -647,6 +655,11 @@ impl Options {
         }
         if let Some(perturbation) = self.perturbation {
             check_pivots("perturbation", PivotPolicy::replacing(perturbation))?;
+        }
+        if let Some(zero_pivot) = self.zero_pivot {
+            in_range("zero_pivot", zero_pivot, "from 0 to 1", |v| {
+                (0.0..=1.0).contains(&v)
+            })?;
         }
         if let Some(target) = self.target_backward_error {
             let range = "above 0 and at most 1";

@@ -12,6 +12,7 @@ pub(crate) struct Plan<W> {
 }
 
 /// The CPU or a device, for matrices whose [wide](luge_sparse::Scalar::Wide) type is `W`.
+#[derive(Clone)]
 pub(crate) enum Path<W> {
     Host(HostPath<W>),
     #[cfg(feature = "gpu")]

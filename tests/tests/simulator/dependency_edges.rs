@@ -185,6 +185,7 @@ fn every_crate_has_code() {
             "luge" => "crates/luge".to_owned(),
             "luge-c" => "bindings/c".to_owned(),
             "luge-klu" => "bindings/klu".to_owned(),
+            "luge-hsl" => "bindings/hsl".to_owned(),
             prefixed => format!("crates/{}", prefixed.trim_start_matches("luge-")),
         };
         let source = format!("{}/../{folder}/src", env!("CARGO_MANIFEST_DIR"));

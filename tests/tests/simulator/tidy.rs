@@ -119,6 +119,7 @@ fn sources() -> Vec<PathBuf> {
         "benches/peers",
         "bindings/c",
         "bindings/klu",
+        "bindings/hsl",
     ] {
         collect(&root().join(package).join("src"), &mut found);
     }

@@ -333,6 +333,23 @@ fn singular_systems_are_refused_or_gone_on_with() {
     let missed = |w: &Warning| matches!(w, Warning::TargetMissed { .. });
     assert!(solution.inform.warnings.iter().any(missed));
 
+    // What is zero is as small as the caller says.
+    let small = 1e-20;
+    let barrier = CsMat::new(
+        (3, 3),
+        vec![0, 1, 2, 4],
+        vec![0, 1, 0, 2],
+        vec![1.0, small, 0.0, -1.0],
+    );
+    let unscaled = options
+        .clone()
+        .ordering(OrderingOptions::default().scaling(false));
+    for (zero_pivot, zero) in [(None, 1), (Some(0.0), 0), (Some(small), 0), (Some(1e-9), 1)] {
+        let factors = factorize(&barrier, unscaled.clone().zero_pivot(zero_pivot)).unwrap();
+        let found = factors.inertia().unwrap();
+        assert_eq!((found.negative, found.zero), (1, zero), "{zero_pivot:?}");
+    }
+
     // A regular matrix is factorized alike whatever would become of a singular one.
     let a = stokes(7, 6);
     let (b, _) = known_solution(&a);
@@ -526,5 +543,31 @@ fn the_lower_triangle_is_factorized() {
                 assert!((d - expected).abs() < 1e-15, "{d}, {expected}");
             }
         }
+    }
+}
+
+#[test]
+fn an_analysis_serves_with_other_pivots() {
+    let a = stokes(7, 6);
+    let (b, _) = known_solution(&a);
+    let with = |u| Pivoting::Threshold { threshold: u };
+    let solver = Solver::new(symmetric().pivoting(with(1e-8))).unwrap();
+    let analysis = solver.analyze(&a).unwrap();
+    for u in [0.0, 0.1, 0.5] {
+        let shared = analysis.with_pivots(with(u), None).unwrap();
+        let expected = factorize(&a, symmetric().pivoting(with(u))).unwrap();
+        let found = shared.factorize(&a).unwrap();
+        assert_eq!(found.solve(&b).unwrap().x, expected.solve(&b).unwrap().x);
+        assert_eq!(found.inform().num_delay, expected.inform().num_delay);
+        assert_eq!(found.inform().num_two, expected.inform().num_two);
+    }
+    for (pivoting, zero_pivot, field) in [
+        (with(0.6), None, "pivoting.threshold"),
+        (with(0.1), Some(1.5), "zero_pivot"),
+        (with(0.1), Some(f64::NAN), "zero_pivot"),
+    ] {
+        let refused = analysis.with_pivots(pivoting, zero_pivot).err();
+        let is_field = |error: &Error| matches!(error, Error::InvalidOption { field: found, .. } if *found == field);
+        assert!(refused.as_ref().is_some_and(is_field), "{refused:?}");
     }
 }

@@ -231,6 +231,10 @@ pub(crate) fn symmetric_quality(
     }
     for count in symmetric_counts(&mut quality) {
         *count = body.size()?;
+        // A column is delayed to each front above its own at most.
+        if *count > n.saturating_mul(n) {
+            return Err(damaged("counts of pivots"));
+        }
     }
     quality.first_perturbed = body.optional_index(n)?;
     quality.first_zero = body.optional_index(n)?;

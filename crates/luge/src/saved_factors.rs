@@ -298,6 +298,12 @@ impl Head {
             unz: body.u64()?,
             flops: body.f64()?,
         };
+        // Sizes are predicted from these, in numbers of 64 bits.
+        let most = (n as u64).saturating_mul(n as u64).min(1 << 56);
+        let is_sound = told.lnz <= most && told.unz <= most && told.num_blocks <= n;
+        if !is_sound || !told.flops.is_finite() {
+            return Err(damaged("prediction"));
+        }
         let alternative = choice(body, &ALTERNATIVES)?;
         let policy = policy(body)?;
         if is_symmetric(&policy) != kind.is_some() {

@@ -54,6 +54,7 @@ mod layout;
 mod ldlt;
 mod lu;
 mod options;
+mod parts;
 mod schedule;
 mod shares;
 mod storage;
@@ -69,6 +70,7 @@ pub use ldlt::{FrontalLdlt, Pivot, SymmetricQuality};
 pub use lu::FrontalLu;
 pub use luge_dense::{FrontalScalar, Kernels, SymmetricKernels, inverse_of_two};
 pub use options::Options;
+pub use parts::{FrontParts, PartsError};
 pub use storage::{FrontEntries, Full, Lower, Storage};
 pub use symbolic::Symbolic;
 #[cfg(feature = "gpu")]

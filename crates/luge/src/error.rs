@@ -267,12 +267,12 @@ pub enum Error {
     /// The caller raised the cancel flag.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
-    /// An analysis could not be saved, or what was saved is no analysis of this matrix.
-    #[error("saved analysis: {0}")]
+    /// An analysis or factors could not be saved, or what was saved is not of this matrix.
+    #[error("saved file: {0}")]
     Saved(#[from] SavedError),
 }
 
-/// Why an analysis could not be saved or loaded.
+/// Why an analysis or factors could not be saved or loaded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SavedError {
@@ -290,6 +290,12 @@ pub enum SavedError {
     /// The file does not begin as a saved analysis does.
     #[error("the file is no saved analysis")]
     NotAnAnalysis,
+    /// The file does not begin as saved factors do.
+    #[error("the file has no saved factors")]
+    NotFactors,
+    /// The factors are on a device, and only those on the CPU are saved.
+    #[error("the factors are on a device; only factors on the CPU are saved")]
+    OnDevice,
     /// The file has a version of the format that is not known.
     #[error("the file has version {found} of the format; this program reads version {known}")]
     OtherVersion {
@@ -310,34 +316,42 @@ pub enum SavedError {
         /// What is not as it can be.
         what: &'static str,
     },
-    /// The analysis is for values of another type.
-    #[error("the analysis is for {saved} matrices, this one is {given}")]
+    /// What was saved is for values of another type.
+    #[error("it is for {saved} matrices, this one is {given}")]
     OtherScalar {
-        /// The type that was analyzed.
+        /// The type that it is for.
         saved: &'static str,
         /// The type of this matrix.
         given: &'static str,
     },
-    /// The analysis is for another pattern.
+    /// What was saved is for another pattern.
     #[error(
-        "the analysis is for another pattern: of order {} with {} entries; this matrix has order {} and {} entries",
+        "it is for another pattern: of order {} with {} entries; this matrix has order {} and {} entries",
         saved.0, saved.1, given.0, given.1
     )]
     OtherPattern {
-        /// Order and entries of the matrix that was analyzed.
+        /// Order and entries of the matrix that it is for.
         saved: (u64, u64),
         /// Order and entries of this matrix; they may be the same, in other places.
         given: (u64, u64),
     },
-    /// The analysis was made with another option, or took the matrix for one of another kind.
-    #[error("the analysis was made with {option} {saved}; here it is {given}")]
+    /// What was saved was made with another option, or for a matrix of another kind.
+    #[error("it was made with {option} {saved}; here it is {given}")]
     OtherOption {
         /// The option.
         option: &'static str,
-        /// Its value in the analysis.
+        /// Its value there.
         saved: String,
         /// Its value here.
         given: String,
+    },
+    /// The factors are those of a matrix with other values.
+    #[error("the factors are those of another value in row {row}, column {column}")]
+    OtherValues {
+        /// Row of the first entry with another value.
+        row: usize,
+        /// Its column.
+        column: usize,
     },
 }
 

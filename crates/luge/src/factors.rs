@@ -1,5 +1,7 @@
 //! Factors, what they solve, and their renewal for new values.
 
+mod kept;
+
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;

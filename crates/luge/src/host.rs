@@ -8,8 +8,9 @@ use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use luge_frontal::FrontalScalar;
+use luge_numeric::NumericError;
 use luge_numeric::cpu::Entries;
-use luge_numeric::cpu::blocks::{self, BlockLu, BlockPlan, FrontSizes, Predicted, Whole};
+use luge_numeric::cpu::blocks::{self, BlockLu, BlockPlan, FrontSizes, Predicted, Split, Whole};
 use luge_ordering::BlockReport;
 use luge_solve::scaled;
 use luge_sparse::num_traits::{Float, Zero};
@@ -21,6 +22,7 @@ use smallvec::SmallVec;
 
 use crate::accuracy::{exponents_of_smallest, inverse_exponent};
 use crate::backend::{DeviceCosts, Limits};
+use crate::codec::{Sink, Source, damaged, put_scaling, put_u32s};
 use crate::determinant::Determinant;
 use crate::engine::{self, Condition, Engine, FactorReport, Pivots, Transform};
 use crate::error::{Error, PhaseError};
@@ -92,6 +94,18 @@ pub(crate) trait AnyHost<W>: Send + Sync {
         a: &[W],
         pivots: PivotPolicy,
     ) -> Result<Box<dyn HostEngine<W>>, Error>;
+
+    /// Writes permutations and scaling, and what it takes to plan the same again.
+    fn write_plan(&self, head: &mut Vec<u8>);
+
+    /// Reads factors that were [written](HostEngine::write_factors), those of the values `a`; `measured` is how their pivots
+    /// were chosen, and their quality.
+    fn read_factors(
+        self: Arc<Self>,
+        a: &[W],
+        measured: (PivotPolicy, Quality),
+        source: &mut Source<'_>,
+    ) -> Result<Box<dyn HostEngine<W>>, Error>;
 }
 
 /// Factors that can be renewed.
@@ -112,6 +126,9 @@ pub(crate) trait HostEngine<W>: Engine<W> {
 
     /// How pivots are chosen.
     fn policy(&self) -> PivotPolicy;
+
+    /// Writes the factors.
+    fn write_factors(&self, sink: &mut Sink<'_>) -> Result<(), Error>;
 
     /// New values on the old pivots. After an error the factors are those of no matrix, until another
     /// call succeeds, or [`restore`](Self::restore).
@@ -276,8 +293,54 @@ impl<F: FrontalScalar> HostAnalysis<F> {
         blocks: &[BlockReport],
         memory: Reservation,
     ) -> Result<Arc<Self>, Error> {
+        let predicted = |number: usize| {
+            let at = blocks.binary_search_by_key(&number, |block| block.block);
+            let block = &blocks[at.ok()?];
+            let columns = block_ptr[number + 1] - block_ptr[number];
+            Some(Predicted {
+                entries: block.predicted.lnz + block.predicted.unz - columns as u64,
+                flops: block.predicted.flops,
+            })
+        };
+        let limits = place.limits.of_phase();
+        Self::planned(place, transform, memory, |cols| {
+            Some(BlockPlan::new(
+                cols,
+                block_ptr,
+                place.engine,
+                predicted,
+                &limits,
+            ))
+        })
+    }
+
+    /// Plans B as it was planned before, by its blocks and their engines; `memory` is reserved for the transform.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Saved`] if it has other blocks.
+    pub(crate) fn analyze_again(
+        place: HostPlace<'_>,
+        transform: Transform,
+        split: &Split,
+        memory: Reservation,
+    ) -> Result<Arc<Self>, Error> {
+        let limits = place.limits.of_phase();
+        Self::planned(place, transform, memory, |cols| {
+            split
+                .fits(cols)
+                .then(|| BlockPlan::from_parts(cols, split, &limits))
+        })
+    }
+
+    /// The analysis by the plan that `plan` makes for the columns of B; none if B has not the blocks that it is for.
+    fn planned(
+        place: HostPlace<'_>,
+        transform: Transform,
+        memory: Reservation,
+        plan: impl FnOnce(&CompressedPattern) -> Option<Result<BlockPlan, NumericError>>,
+    ) -> Result<Arc<Self>, Error> {
         let HostPlace {
-            engine,
             threads,
             limits,
             rows: a,
@@ -289,25 +352,16 @@ impl<F: FrontalScalar> HostAnalysis<F> {
         let (n, nnz) = (a_rows.major_dim() as u64, a_rows.nnz() as u64);
         let of_columns = limits.reserve(12 * n + 16 + 8 * nnz, "symbolic")?;
         let (cols, source) = permuted_columns_within(a_rows, &transform, &limits.cancel)?;
-        let predicted = |number: usize| {
-            let at = blocks.binary_search_by_key(&number, |block| block.block);
-            let block = &blocks[at.ok()?];
-            let columns = block_ptr[number + 1] - block_ptr[number];
-            Some(Predicted {
-                entries: block.predicted.lnz + block.predicted.unz - columns as u64,
-                flops: block.predicted.flops,
-            })
-        };
-        let mut plan = BlockPlan::new(&cols, block_ptr, engine, predicted, &limits.of_phase())
-            .map_err(|e| {
-                let error = PhaseError::from(e);
-                match error.in_terms_of_a(transform.col_perm.as_slice()) {
-                    Error::OutOfMemory {
-                        asked, available, ..
-                    } => in_budget(OutOfMemory { asked, available }),
-                    other => other,
-                }
-            })?;
+        let planned = plan(&cols).ok_or(damaged("diagonal blocks"))?;
+        let mut plan = planned.map_err(|e| {
+            let error = PhaseError::from(e);
+            match error.in_terms_of_a(transform.col_perm.as_slice()) {
+                Error::OutOfMemory {
+                    asked, available, ..
+                } => in_budget(OutOfMemory { asked, available }),
+                other => other,
+            }
+        })?;
         drop(cols);
         limits.cancel.check()?;
         plan.compose(|p| source[p as usize]);
@@ -557,16 +611,8 @@ impl<F: FrontalScalar, P: HostPlan<F>> AnyHost<F::Wide> for HostAnalysis<F, P> {
         pivots: PivotPolicy,
     ) -> Result<Box<dyn HostEngine<F::Wide>>, Error> {
         let _span = tracing::info_span!("numeric").entered();
-        // Composed rows, their inverse and a check of them.
-        let limits = &self.limits;
-        let memory = limits.reserve(16 * self.plan.n() as u64, "numeric")?;
-        let mut options = blocks::Options {
-            pivots,
-            threads: 1,
-            max_bytes: None,
-            memory: limits.memory.clone(),
-            cancel: limits.cancel.clone(),
-        };
+        let memory = self.reserve_rows()?;
+        let mut options = self.options(pivots);
         let (lu, mut quality) = self
             .threads
             .run(self.plan.seconds(), |threads| {
@@ -575,26 +621,56 @@ impl<F: FrontalScalar, P: HostPlan<F>> AnyHost<F::Wide> for HostAnalysis<F, P> {
             })
             .map_err(|e| self.in_terms_of_a(e))?;
         options.threads = 1;
-        let exchanges = lu.row_perm();
-        let row_perm = exchanges.map(|rows| RowPerm(self.transform.row_perm.then(&rows)));
         self.translate(&mut quality);
-        Ok(Box::new(HostFactors {
-            quality,
-            accepted: None,
+        Ok(Box::new(HostFactors::new(
+            self, lu, quality, options, memory,
+        )))
+    }
+
+    fn write_plan(&self, head: &mut Vec<u8>) {
+        let Transform {
             row_perm,
-            lu: OnceLock::from(lu),
-            spoiled: Mutex::default(),
-            options,
-            scratch: Mutex::default(),
-            _memory: memory,
-            of_solves: OnceLock::new(),
-            weights: OnceLock::new(),
-            analysis: self,
-        }))
+            col_perm,
+            scaling,
+        } = &self.transform;
+        put_u32s(head, row_perm.as_slice());
+        put_u32s(head, col_perm.as_slice());
+        put_scaling(head, scaling);
+        self.plan.write(head);
+    }
+
+    fn read_factors(
+        self: Arc<Self>,
+        a: &[F::Wide],
+        (pivots, quality): (PivotPolicy, Quality),
+        source: &mut Source<'_>,
+    ) -> Result<Box<dyn HostEngine<F::Wide>>, Error> {
+        let memory = self.reserve_rows()?;
+        let options = self.options(pivots);
+        let lu = self.plan.read_factors(&self.entries(a), &options, source)?;
+        Ok(Box::new(HostFactors::new(
+            self, lu, quality, options, memory,
+        )))
     }
 }
 
 impl<F: FrontalScalar, P: HostPlan<F>> HostAnalysis<F, P> {
+    /// What composed rows, their inverse and a check of them take.
+    fn reserve_rows(&self) -> Result<Reservation, Error> {
+        self.limits.reserve(16 * self.plan.n() as u64, "numeric")
+    }
+
+    /// Options of the engines, for one thread.
+    fn options(&self, pivots: PivotPolicy) -> blocks::Options {
+        blocks::Options {
+            pivots,
+            threads: 1,
+            max_bytes: None,
+            memory: self.limits.memory.clone(),
+            cancel: self.limits.cancel.clone(),
+        }
+    }
+
     /// Factorizes the values `a` in place.
     fn refactorize(
         &self,
@@ -609,6 +685,31 @@ impl<F: FrontalScalar, P: HostPlan<F>> HostAnalysis<F, P> {
 }
 
 impl<F: FrontalScalar, P: HostPlan<F>> HostFactors<F, P> {
+    /// `lu` with what was measured of it, in terms of A; `memory` is reserved for the rows.
+    fn new(
+        analysis: Arc<HostAnalysis<F, P>>,
+        lu: P::Factors,
+        quality: Quality,
+        options: blocks::Options,
+        memory: Reservation,
+    ) -> Self {
+        let exchanges = lu.row_perm();
+        let row_perm = &analysis.transform.row_perm;
+        Self {
+            row_perm: exchanges.map(|rows| RowPerm(row_perm.then(&rows))),
+            quality,
+            accepted: None,
+            lu: OnceLock::from(lu),
+            spoiled: Mutex::default(),
+            options,
+            scratch: Mutex::default(),
+            _memory: memory,
+            of_solves: OnceLock::new(),
+            weights: OnceLock::new(),
+            analysis,
+        }
+    }
+
     /// The factors. Those that were spoiled are restored, on this thread alone: nothing else of the pool may be begun
     /// here while others wait for the lock.
     fn lu(&self) -> Result<&P::Factors, Error> {
@@ -986,6 +1087,10 @@ impl<F: FrontalScalar, P: HostPlan<F>> HostEngine<F::Wide> for HostFactors<F, P>
 
     fn policy(&self) -> PivotPolicy {
         self.options.pivots
+    }
+
+    fn write_factors(&self, sink: &mut Sink<'_>) -> Result<(), Error> {
+        self.lu()?.write(sink)
     }
 
     fn refactorize(&mut self, a: &[F::Wide]) -> Result<(), Error> {

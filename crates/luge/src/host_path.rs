@@ -82,6 +82,24 @@ impl<W: Field> HostPath<W> {
         }
     }
 
+    /// The path of factors that were written with this alternative.
+    pub(crate) fn of(
+        analysis: Arc<dyn AnyHost<W>>,
+        alternative: Option<Matching>,
+        single: bool,
+    ) -> Self {
+        Self {
+            analysis,
+            alternative,
+            single,
+        }
+    }
+
+    /// Whether factors are of single precision.
+    pub(crate) fn is_single(&self) -> bool {
+        self.single
+    }
+
     /// Orders and plans anew for other values.
     pub(crate) fn analyze_again(
         &self,

@@ -2,14 +2,19 @@
 
 use std::sync::Arc;
 
-use luge_frontal::FrontalScalar;
+use luge_frontal::{FrontalLu, FrontalScalar};
 use luge_numeric::cpu::Entries;
-use luge_numeric::cpu::blocks::{BlockLu, BlockPlan, FrontSizes, Options};
+use luge_numeric::cpu::blocks::{BlockLu, BlockParts, BlockPlan, FrontSizes, Options};
 use luge_sparse::num_traits::One;
 use luge_sparse::{CancelFlag, Cancelled, Form, Inertia, Quality, RowPerm};
 
+use crate::codec::{Sink, Source};
 use crate::determinant::Determinant;
-use crate::error::PhaseError;
+use crate::engine_parts::{
+    QUALITY_BYTES, put_quality, put_split, quality, read_columns, read_fronts, read_record,
+    write_columns, write_fronts,
+};
+use crate::error::{Error, PhaseError};
 
 /// Where the entries of B go, and what is known of its factors before they are computed.
 pub(crate) trait HostPlan<F: FrontalScalar>: Send + Sync + 'static {
@@ -47,6 +52,17 @@ pub(crate) trait HostPlan<F: FrontalScalar>: Send + Sync + 'static {
         values: &(impl Entries<F> + ?Sized),
         options: &Options,
     ) -> Result<(Self::Factors, Quality), PhaseError>;
+
+    /// Writes what it takes to plan the same again for the pattern of B.
+    fn write(&self, head: &mut Vec<u8>);
+
+    /// Reads factors that were [written](PlannedFactors::write), those of a B with these values in the order of the plan.
+    fn read_factors(
+        self: &Arc<Self>,
+        values: &(impl Entries<F> + ?Sized),
+        options: &Options,
+        source: &mut Source<'_>,
+    ) -> Result<Self::Factors, Error>;
 }
 
 /// Factors of one B.
@@ -95,6 +111,9 @@ pub(crate) trait PlannedFactors<F: FrontalScalar>: Send + Sync + Sized {
         threads: usize,
         cancel: &CancelFlag,
     ) -> Result<(), Cancelled>;
+
+    /// Writes the factors.
+    fn write(&self, sink: &mut Sink<'_>) -> Result<(), Error>;
 
     /// The factors by blocks, whose columns were measured.
     fn as_blocks(&self) -> Option<&BlockLu<F>> {
@@ -199,6 +218,38 @@ impl<F: FrontalScalar> HostPlan<F> for BlockPlan {
     ) -> Result<(BlockLu<F>, Quality), PhaseError> {
         Ok(BlockLu::factorize(self, values, options)?)
     }
+
+    fn write(&self, head: &mut Vec<u8>) {
+        put_split(head, &self.parts());
+    }
+
+    fn read_factors(
+        self: &Arc<Self>,
+        values: &(impl Entries<F> + ?Sized),
+        options: &Options,
+        source: &mut Source<'_>,
+    ) -> Result<BlockLu<F>, Error> {
+        let (mut fronts, mut of_fronts) = (Vec::new(), Vec::new());
+        // Of what is read and does not stay as it is.
+        let mut beside = Vec::new();
+        for symbolic in self.symbolics() {
+            let bytes = FrontalLu::<F>::parts_bytes(symbolic);
+            of_fronts.push(source.limits().reserve(bytes, "numeric")?);
+            let (parts, memory) = read_fronts(source, symbolic)?;
+            beside.push(memory);
+            let n = symbolic.n();
+            let products = source.numbers(n)?;
+            let quality = read_record(source, QUALITY_BYTES, |record| quality(record, n))?;
+            fronts.push((parts, products, quality));
+        }
+        let limits = source.limits();
+        let (columns, of_columns) = read_columns(source, self.num_columns(), |lnz, unz| {
+            limits.reserve(self.column_bytes::<F>(lnz, unz), "numeric")
+        })?;
+        let parts = BlockParts { columns, fronts };
+        let memory = (of_fronts, of_columns);
+        Ok(BlockLu::from_parts(self, parts, values, memory, options)?)
+    }
 }
 
 impl<F: FrontalScalar> PlannedFactors<F> for BlockLu<F> {
@@ -265,6 +316,18 @@ impl<F: FrontalScalar> PlannedFactors<F> for BlockLu<F> {
         } else {
             self.solve(x, nrhs, threads, cancel)
         }
+    }
+
+    fn write(&self, sink: &mut Sink<'_>) -> Result<(), Error> {
+        let BlockParts { columns, fronts } = self.parts();
+        for (parts, products, quality) in &fronts {
+            write_fronts(sink, parts)?;
+            sink.numbers(products)?;
+            let mut record = Vec::with_capacity(QUALITY_BYTES);
+            put_quality(&mut record, quality);
+            sink.bytes(&record)?;
+        }
+        write_columns(sink, &columns)
     }
 
     fn as_blocks(&self) -> Option<&BlockLu<F>> {

@@ -234,6 +234,7 @@
 //! | spare the check of refactorizations on a device, as other solvers do | [`residual_check`](field@Options::residual_check) |
 //! | limit the memory | [`max_host_bytes`](field@Options::max_host_bytes), [`max_device_bytes`](field@Options::max_device_bytes) |
 //! | stop a call from another thread | [`cancel`](field@Options::cancel) |
+//! | keep an analysis for the next process | [`keep_order`](field@Options::keep_order), [`Analysis::save`]; factors by [`Factors::save`] alone |
 //!
 //! # Reading the report
 //!
@@ -290,6 +291,7 @@ mod analysis;
 mod attempts;
 mod backend;
 mod batch;
+mod codec;
 mod determinant;
 #[cfg(feature = "gpu")]
 mod device_analysis;
@@ -314,8 +316,10 @@ mod device_symmetric;
 #[cfg(feature = "gpu")]
 mod device_tree;
 mod engine;
+mod engine_parts;
 mod error;
 mod factors;
+mod forests;
 mod host;
 mod host_path;
 mod host_plan;
@@ -331,6 +335,7 @@ mod planner;
 mod probe;
 mod reductions;
 mod saved;
+mod saved_factors;
 mod shared;
 mod solver;
 mod stored;

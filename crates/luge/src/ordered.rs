@@ -117,7 +117,7 @@ impl Inform {
     }
 }
 
-fn name_of(method: MethodUsed) -> &'static str {
+pub(crate) fn name_of(method: MethodUsed) -> &'static str {
     match method {
         MethodUsed::Amd => "AMD",
         MethodUsed::Colamd => "COLAMD",

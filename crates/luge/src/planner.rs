@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use luge_frontal::FrontalScalar;
+use luge_numeric::cpu::blocks::Split;
 use luge_ordering::{Ordering, SymmetricOrdering};
 use luge_sparse::{FieldChoice, Reservation, Scalar};
 use num_complex::Complex;
@@ -20,6 +21,7 @@ use crate::device_analysis::AnyDeviceAnalysis;
 use crate::device_forest::Forest;
 #[cfg(feature = "gpu")]
 use crate::device_place::{DevicePlace, symmetric_tree};
+use crate::engine::Transform;
 use crate::error::Error;
 use crate::host::{AnyHost, HostAnalysis, HostPlace};
 use crate::options::{BackendChoice, MatrixKind, Options};
@@ -40,6 +42,19 @@ pub(crate) trait Planner<W>: Sync {
         &self,
         place: HostPlace<'_>,
         ordering: (Ordering, Reservation),
+    ) -> Result<Arc<dyn AnyHost<W>>, Error>;
+
+    /// Plans LU of a general matrix on the CPU as it was planned before, for what `memory` is reserved with the transform.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Saved`] if the matrix has other blocks.
+    fn blocks_again(
+        &self,
+        place: HostPlace<'_>,
+        transform: Transform,
+        split: &Split,
+        memory: Reservation,
     ) -> Result<Arc<dyn AnyHost<W>>, Error>;
 
     /// Plans the factorization of a symmetric matrix on the CPU.
@@ -116,6 +131,24 @@ where
     })
 }
 
+/// Likewise, as it was planned before.
+fn blocks_again_in<W, S>(
+    place: HostPlace<'_>,
+    transform: Transform,
+    split: &Split,
+    memory: Reservation,
+) -> Result<Arc<dyn AnyHost<W>>, Error>
+where
+    W: FrontalScalar + Scalar<Wide = W>,
+    S: FrontalScalar + Scalar<Wide = W>,
+{
+    Ok(if place.single {
+        HostAnalysis::<S>::analyze_again(place, transform, split, memory)?
+    } else {
+        HostAnalysis::<W>::analyze_again(place, transform, split, memory)?
+    })
+}
+
 struct Real;
 
 impl Planner<f64> for Real {
@@ -129,6 +162,16 @@ impl Planner<f64> for Real {
         ordering: (Ordering, Reservation),
     ) -> Result<Arc<dyn AnyHost<f64>>, Error> {
         blocks_in::<f64, f32>(place, ordering)
+    }
+
+    fn blocks_again(
+        &self,
+        place: HostPlace<'_>,
+        transform: Transform,
+        split: &Split,
+        memory: Reservation,
+    ) -> Result<Arc<dyn AnyHost<f64>>, Error> {
+        blocks_again_in::<f64, f32>(place, transform, split, memory)
     }
 
     fn symmetric(
@@ -194,6 +237,16 @@ impl Planner<Complex<f64>> for OverComplex {
         ordering: (Ordering, Reservation),
     ) -> Result<Arc<dyn AnyHost<Complex<f64>>>, Error> {
         blocks_in::<Complex<f64>, Complex<f32>>(place, ordering)
+    }
+
+    fn blocks_again(
+        &self,
+        place: HostPlace<'_>,
+        transform: Transform,
+        split: &Split,
+        memory: Reservation,
+    ) -> Result<Arc<dyn AnyHost<Complex<f64>>>, Error> {
+        blocks_again_in::<Complex<f64>, Complex<f32>>(place, transform, split, memory)
     }
 
     fn symmetric(

@@ -22,13 +22,16 @@ use luge_ordering::{
     BlockReport, MethodUsed, Ordering, OrderingOptions, OrderingSeconds, Prediction,
     SymmetricOrdering,
 };
-use luge_sparse::etree::{EliminationForest, NONE};
-use luge_sparse::{ColPerm, CompressedPattern, Reservation, RowPerm, Scalar, Scaling};
+use luge_sparse::{ColPerm, CompressedPattern, Reservation, RowPerm, Scalar};
 use num_complex::Complex;
 
 use crate::backend::Limits;
+use crate::codec::{
+    Body, damaged, put, put_forest, put_optional, put_scaling, put_u32s, u32_of, u64_of,
+};
 use crate::error::{Error, SavedError};
 use crate::options::SymmetricKind;
+use crate::ordered::name_of;
 
 const MAGIC: &[u8; 12] = b"lugeorder\0\0\0";
 
@@ -120,8 +123,18 @@ impl Purpose {
         }
     }
 
-    /// Refuses an order that is for something else than `self`.
-    fn check(&self, saved: &Self) -> Result<(), SavedError> {
+    /// Order of the matrix.
+    pub(crate) fn n(&self) -> u64 {
+        self.n
+    }
+
+    /// Whether values were unknown.
+    pub(crate) fn is_of_pattern_alone(&self) -> bool {
+        self.of_pattern_alone
+    }
+
+    /// Refuses what is for something else than `self`.
+    pub(crate) fn check(&self, saved: &Self) -> Result<(), SavedError> {
         if self.scalar != saved.scalar {
             return Err(SavedError::OtherScalar {
                 saved: saved.scalar,
@@ -147,7 +160,7 @@ impl Purpose {
         Ok(())
     }
 
-    fn write(&self, body: &mut Vec<u8>) {
+    pub(crate) fn write(&self, body: &mut Vec<u8>) {
         let code = SCALARS.iter().find(|(name, _)| *name == self.scalar);
         body.push(code.map_or(0, |&(_, code)| code));
         put(body, &[self.n, self.nnz]);
@@ -161,7 +174,7 @@ impl Purpose {
         body.push(u8::from(self.of_pattern_alone));
     }
 
-    fn read(body: &mut Body<'_>) -> Result<Self, SavedError> {
+    pub(crate) fn read(body: &mut Body<'_>) -> Result<Self, SavedError> {
         let code = body.byte()?;
         let known = SCALARS.iter().find(|(_, known)| *known == code);
         let Some(&(scalar, _)) = known else {
@@ -234,9 +247,7 @@ impl Saved {
         if head.len() < HEAD {
             return Err(SavedError::Truncated);
         }
-        let mut fields = Body {
-            rest: &head[MAGIC.len()..],
-        };
+        let mut fields = Body::new(&head[MAGIC.len()..]);
         let (version, announced, checksum) = (fields.u32()?, fields.u64()?, fields.u32()?);
         if version != VERSION {
             return Err(SavedError::OtherVersion {
@@ -252,7 +263,7 @@ impl Saved {
         if crc32fast::hash(&bytes) != checksum {
             return Err(SavedError::Checksum);
         }
-        let mut body = Body { rest: &bytes };
+        let mut body = Body::new(&bytes);
         let purpose = Purpose::read(&mut body)?;
         let n = usize::try_from(purpose.n).map_err(|_| damaged("order of the matrix"))?;
         let order = match body.byte()? {
@@ -260,7 +271,7 @@ impl Saved {
             1 => Order::Symmetric(read_symmetric(&mut body, n)?),
             _ => return Err(damaged("kind of the order")),
         };
-        if !body.rest.is_empty() {
+        if !body.is_at_end() {
             return Err(damaged("length"));
         }
         Ok(Self {
@@ -304,26 +315,6 @@ impl Saved {
     }
 }
 
-fn damaged(what: &'static str) -> SavedError {
-    SavedError::Damaged { what }
-}
-
-fn put(body: &mut Vec<u8>, numbers: &[u64]) {
-    body.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
-}
-
-fn put_u32s(body: &mut Vec<u8>, numbers: &[u32]) {
-    put(body, &[numbers.len() as u64]);
-    body.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
-}
-
-fn put_scaling(body: &mut Vec<u8>, scaling: &Scaling) {
-    for factors in [&scaling.rows, &scaling.cols] {
-        put(body, &[factors.len() as u64]);
-        body.extend(factors.iter().flat_map(|factor| factor.to_le_bytes()));
-    }
-}
-
 fn put_prediction(body: &mut Vec<u8>, predicted: &Prediction) {
     put(
         body,
@@ -350,23 +341,16 @@ const METHODS: [MethodUsed; 7] = [
     MethodUsed::User,
 ];
 
+/// The name of a method in reports, if it is one.
+pub(crate) fn name_of_method(name: &str) -> Option<&'static str> {
+    let mut names = METHODS.into_iter().map(name_of);
+    names.find(|known| *known == name)
+}
+
 fn put_method(body: &mut Vec<u8>, method: MethodUsed) {
     let number = METHODS.iter().position(|&other| other == method);
     // All methods are in the list.
     body.push(number.unwrap_or(METHODS.len()) as u8);
-}
-
-fn put_forest(body: &mut Vec<u8>, forest: Option<&EliminationForest>) {
-    body.push(u8::from(forest.is_some()));
-    if let Some(forest) = forest {
-        put_u32s(body, &forest.parent);
-        put_u32s(body, &forest.counts);
-    }
-}
-
-fn put_optional(body: &mut Vec<u8>, value: Option<u64>) {
-    body.push(u8::from(value.is_some()));
-    put(body, &[value.unwrap_or(0)]);
 }
 
 fn write_general(body: &mut Vec<u8>, ordering: &Ordering) {
@@ -489,94 +473,7 @@ fn read_symmetric(body: &mut Body<'_>, n: usize) -> Result<SymmetricOrdering, Sa
     })
 }
 
-/// What is left of a body.
-struct Body<'a> {
-    rest: &'a [u8],
-}
-
-fn u32_of(bytes: &[u8]) -> u32 {
-    bytes
-        .iter()
-        .rev()
-        .fold(0, |value, &byte| value << 8 | u32::from(byte))
-}
-
-fn u64_of(bytes: &[u8]) -> u64 {
-    bytes
-        .iter()
-        .rev()
-        .fold(0, |value, &byte| value << 8 | u64::from(byte))
-}
-
-impl<'a> Body<'a> {
-    fn bytes(&mut self, len: usize) -> Result<&'a [u8], SavedError> {
-        let (bytes, rest) = self.rest.split_at_checked(len).ok_or(damaged("length"))?;
-        self.rest = rest;
-        Ok(bytes)
-    }
-
-    fn byte(&mut self) -> Result<u8, SavedError> {
-        Ok(self.bytes(1)?[0])
-    }
-
-    fn truth(&mut self) -> Result<bool, SavedError> {
-        match self.byte()? {
-            0 => Ok(false),
-            1 => Ok(true),
-            _ => Err(damaged("yes or no")),
-        }
-    }
-
-    fn u32(&mut self) -> Result<u32, SavedError> {
-        self.bytes(4).map(u32_of)
-    }
-
-    fn u64(&mut self) -> Result<u64, SavedError> {
-        self.bytes(8).map(u64_of)
-    }
-
-    fn f64(&mut self) -> Result<f64, SavedError> {
-        self.u64().map(f64::from_bits)
-    }
-
-    fn optional(&mut self) -> Result<Option<u64>, SavedError> {
-        let is_there = self.truth()?;
-        let value = self.u64()?;
-        Ok(is_there.then_some(value))
-    }
-
-    /// An array with its length before it. Nothing is allocated that is not there.
-    fn array<T>(&mut self, size: usize, of: impl Fn(&[u8]) -> T) -> Result<Vec<T>, SavedError> {
-        let len = usize::try_from(self.u64()?).ok();
-        let len = len.and_then(|len| len.checked_mul(size));
-        let bytes = self.bytes(len.ok_or(damaged("length"))?)?;
-        Ok(bytes.chunks_exact(size).map(of).collect())
-    }
-
-    /// An array of this length.
-    fn u32s(&mut self, len: usize) -> Result<Vec<u32>, SavedError> {
-        let numbers = self.array(4, u32_of)?;
-        if numbers.len() != len {
-            return Err(damaged("length"));
-        }
-        Ok(numbers)
-    }
-
-    fn scaling(&mut self, n: usize) -> Result<Scaling, SavedError> {
-        let mut factors = || {
-            let factors = self.array(8, |bytes| f64::from_bits(u64_of(bytes)))?;
-            let are_good = factors.iter().all(|f| f.is_finite() && *f > 0.0);
-            if factors.len() != n || !are_good {
-                return Err(damaged("scaling"));
-            }
-            Ok(factors)
-        };
-        Ok(Scaling {
-            rows: factors()?,
-            cols: factors()?,
-        })
-    }
-
+impl Body<'_> {
     fn method(&mut self) -> Result<MethodUsed, SavedError> {
         let method = METHODS.get(usize::from(self.byte()?)).copied();
         method.ok_or(damaged("method of the ordering"))
@@ -602,55 +499,16 @@ impl<'a> Body<'a> {
         }
         Ok(predicted)
     }
-
-    fn forest(&mut self, n: usize) -> Result<Option<EliminationForest>, SavedError> {
-        if !self.truth()? {
-            return Ok(None);
-        }
-        let forest = EliminationForest {
-            parent: self.u32s(n)?,
-            counts: self.u32s(n)?,
-        };
-        if !is_posted(&forest) {
-            return Err(damaged("elimination forest"));
-        }
-        Ok(Some(forest))
-    }
-}
-
-/// Whether the columns are a postorder of the forest, and their entries fit the matrix.
-fn is_posted(forest: &EliminationForest) -> bool {
-    let n = forest.parent.len();
-    let mut children = vec![0u32; n];
-    for (column, &parent) in forest.parent.iter().enumerate() {
-        if parent == NONE {
-            continue;
-        }
-        if parent as usize <= column || parent as usize >= n {
-            return false;
-        }
-        children[parent as usize] += 1;
-    }
-    // Roots of the trees so far: the children of the next column are the last of them.
-    let mut roots: Vec<u32> = Vec::new();
-    for (column, &expected) in children.iter().enumerate() {
-        let of_column = |&&root: &&u32| forest.parent[root as usize] == column as u32;
-        let last = roots.iter().rev().take_while(of_column).count();
-        if last != expected as usize {
-            return false;
-        }
-        roots.truncate(roots.len() - last);
-        roots.push(column as u32);
-    }
-    let fits = |(column, &count): (usize, &u32)| (1..=n - column).contains(&(count as usize));
-    forest.counts.iter().enumerate().all(fits)
 }
 
 #[cfg(test)]
 mod tests {
+    use luge_sparse::Scaling;
+    use luge_sparse::etree::{EliminationForest, NONE};
     use proptest::prelude::*;
 
     use super::*;
+    use crate::forests::is_posted;
 
     fn forest(parent: &[u32], counts: &[u32]) -> EliminationForest {
         EliminationForest {
@@ -737,19 +595,5 @@ mod tests {
                 prop_assert!(ordering.forest.iter().all(is_posted));
             }
         }
-    }
-
-    #[test]
-    fn a_forest_is_a_postorder_or_is_refused() {
-        assert!(is_posted(&forest(&[], &[])));
-        assert!(is_posted(&forest(&[2, 2, 4, 4, NONE], &[2, 2, 2, 2, 1])));
-        assert!(is_posted(&forest(&[NONE, 2, NONE], &[1, 2, 1])));
-        // 0 and 2 have one parent, and 1, which lies between them, another one.
-        assert!(!is_posted(&forest(&[3, 4, 3, 4, NONE], &[1; 5])));
-        for parent in [[1, 0], [0, NONE], [2, NONE]] {
-            assert!(!is_posted(&forest(&parent, &[1, 1])), "{parent:?}");
-        }
-        assert!(!is_posted(&forest(&[1, NONE], &[3, 1])));
-        assert!(!is_posted(&forest(&[1, NONE], &[2, 0])));
     }
 }

@@ -92,6 +92,22 @@ impl Shared {
         Ok(largest)
     }
 
+    /// Whether values of all entries are finite, and those of a symmetric matrix symmetric.
+    pub(crate) fn are_sound<T: Scalar>(&self, whole: &[T]) -> bool {
+        let largest = largest_magnitude(whole, 1);
+        let is_symmetric = |symmetry: &Symmetry| {
+            let pattern = (&*self.pattern, self.by_columns);
+            symmetry.check(whole, largest, pattern, 1).is_ok()
+        };
+        largest.is_finite() && self.symmetry.as_deref().is_none_or(is_symmetric)
+    }
+
+    /// Row and column of entry `at` of the matrix, of all of a symmetric one.
+    pub(crate) fn place_of(&self, at: usize) -> (usize, usize) {
+        let outer = self.pattern.ptr().partition_point(|&p| p <= at as u64) - 1;
+        self.place(outer, self.pattern.idx()[at] as usize)
+    }
+
     /// The values that callers store, given those of all entries.
     #[cfg(feature = "gpu")]
     pub(crate) fn stored_part<'a, T: Scalar>(&self, whole: &'a [T]) -> Cow<'a, [T]> {

@@ -1,5 +1,7 @@
 //! The solver and the analysis of a pattern.
 
+mod loaded;
+
 use std::borrow::Cow;
 use std::io::Read;
 use std::sync::Arc;

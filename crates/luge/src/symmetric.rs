@@ -14,11 +14,12 @@ use luge_frontal::{
 };
 
 use luge_numeric::cpu::Entries;
-use luge_numeric::cpu::blocks::{FrontSizes, Options};
+use luge_numeric::cpu::blocks::{BlockPartsError, FrontSizes, Options};
 use luge_ordering::{
     Costs, Matching, SymmetricOptions, SymmetricOrdering, SymmetricScaling, TreeCost,
     order_symmetric,
 };
+use luge_sparse::etree::EliminationForest;
 use luge_sparse::num_traits::Float;
 use luge_sparse::{
     CancelFlag, Cancelled, CompressedPattern, Form, PivotKind, Quality, RealScalar, Reservation,
@@ -28,13 +29,19 @@ use luge_sparse::{
 use crate::accuracy::of_growth;
 use crate::attempts::Remedy;
 use crate::backend::Limits;
+use crate::codec::{Sink, Source, put_forest};
 use crate::determinant::Determinant;
 #[cfg(feature = "gpu")]
 use crate::device_choice;
 #[cfg(feature = "gpu")]
 use crate::device_forest::Forest;
 use crate::engine::Transform;
+use crate::engine_parts::{
+    SYMMETRIC_QUALITY_BYTES, put_symmetric_quality, read_fronts, read_record, symmetric_quality,
+    write_fronts,
+};
 use crate::error::{Error, PhaseError};
+use crate::forests::fits;
 use crate::host::{AnyHost, HostAnalysis};
 use crate::host_plan::{HostPlan, LdltParts, PlannedFactors, SymmetricReport};
 use crate::options::{SingularAction, SymmetricKind};
@@ -55,6 +62,8 @@ pub(crate) struct SymmetricPlan {
     form: Form,
     /// The entries of B that are conjugates of those in A, if it is Hermitian.
     conjugated: Vec<u32>,
+    /// The elimination forest that came with the order; what is reserved for the order includes it.
+    forest: Option<EliminationForest>,
     /// By what the pivot of each column of B is replaced if it has another sign or is too small.
     expected: Option<Arc<[f64]>>,
     /// What is reserved for these.
@@ -297,6 +306,7 @@ impl<'a> Request<'a> {
             source,
             form,
             conjugated,
+            forest,
             expected: self.expected::<F::Real>(&transform)?,
             _memory: reserved,
         };
@@ -312,6 +322,19 @@ impl<'a> Request<'a> {
             ordering,
             predicted: sizes,
         })
+    }
+
+    /// Whether the elimination forest of an order, if it has one, is one of this matrix. It must be a postorder.
+    pub(crate) fn fits(&self, ordering: &SymmetricOrdering) -> Result<bool, Error> {
+        let Some(forest) = &ordering.forest else {
+            return Ok(true);
+        };
+        let (n, entries) = (self.pattern.major_dim(), self.pattern.nnz());
+        let _memory = self
+            .limits
+            .reserve((48 * n + 4 * (entries + n)) as u64, "symbolic")?;
+        let (triangle, _) = self.lower_triangle(&transform_of(ordering))?;
+        Ok(fits(forest, &triangle))
     }
 
     /// By what the pivot of each column of B is replaced, if signs are expected.
@@ -530,6 +553,37 @@ impl<F: FrontalScalar> HostPlan<F> for SymmetricPlan {
         };
         Ok((factors, quality))
     }
+
+    fn write(&self, head: &mut Vec<u8>) {
+        put_forest(head, self.forest.as_ref());
+    }
+
+    fn read_factors(
+        self: &Arc<Self>,
+        _values: &(impl Entries<F> + ?Sized),
+        options: &Options,
+        source: &mut Source<'_>,
+    ) -> Result<SymmetricFactors<F>, Error> {
+        let n = self.symbolic.n();
+        let limits = source.limits();
+        let bytes = FrontalLdlt::<F>::parts_bytes(&self.symbolic);
+        let memory = limits.reserve(bytes, "numeric")?;
+        let (parts, _beside) = read_fronts(source, &self.symbolic)?;
+        let quality = read_record(source, SYMMETRIC_QUALITY_BYTES, |record| {
+            symmetric_quality(record, n)
+        })?;
+        let has_list = source.truths(1)?[0];
+        let perturbed = has_list.then(|| source.u32s_up_to(n as u64)).transpose()?;
+        let factors =
+            FrontalLdlt::from_parts(&self.symbolic, self.form, parts, perturbed, quality, memory);
+        Ok(SymmetricFactors {
+            plan: Arc::clone(self),
+            factors: factors.map_err(BlockPartsError::from)?,
+            kind: options.pivots.kind,
+            room: Vec::new(),
+            memory: Reservation::default(),
+        })
+    }
 }
 
 impl<F: FrontalScalar> PlannedFactors<F> for SymmetricFactors<F> {
@@ -635,6 +689,16 @@ impl<F: FrontalScalar> PlannedFactors<F> for SymmetricFactors<F> {
         self.factors.solve(x, nrhs, threads, cancel)?;
         conjugate(x);
         Ok(())
+    }
+
+    fn write(&self, sink: &mut Sink<'_>) -> Result<(), Error> {
+        write_fronts(sink, &self.factors.parts())?;
+        let mut record = Vec::with_capacity(SYMMETRIC_QUALITY_BYTES);
+        put_symmetric_quality(&mut record, self.factors.quality());
+        sink.bytes(&record)?;
+        let perturbed = self.factors.perturbed();
+        sink.truths(&[perturbed.is_some()])?;
+        perturbed.map_or(Ok(()), |columns| sink.u32s(columns))
     }
 
     fn as_ldlt(&self) -> Option<&dyn LdltParts<F>> {

@@ -13,6 +13,6 @@ mod work;
 
 pub(crate) use element::{Children, Pace, add_contiguous, add_scattered, contiguous};
 pub(crate) use front::{ActiveFront, Positions};
-pub(crate) use store::{FrontState, FrontStore};
+pub(crate) use store::{DelayedPanels, FrontState, FrontStore};
 pub(crate) use traverse::{Run, factorize};
 pub(crate) use work::{Context, Eliminated, FrontWork, Pivots, Report};

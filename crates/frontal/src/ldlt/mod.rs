@@ -18,6 +18,7 @@ use luge_sparse::{
 use crate::error::FrontalError;
 use crate::factorize::{self, FrontStore, Run};
 use crate::options::Options;
+use crate::parts::{FrontParts, PartsError, unsound};
 use crate::storage::Lower;
 use crate::symbolic::Symbolic;
 pub use factors::Pivot;
@@ -122,6 +123,77 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
                 Err(error)
             }
         }
+    }
+
+    /// What the factors are made of, beside what [`quality`](Self::quality) and [`perturbed`](Self::perturbed) tell.
+    ///
+    /// # Panics
+    ///
+    /// If the last refactorization failed.
+    #[track_caller]
+    pub fn parts(&self) -> FrontParts<'_, F> {
+        self.check_valid();
+        self.store.parts(&self.symbolic)
+    }
+
+    /// Bytes that factors of `symbolic` take without delayed columns, for [`from_parts`](Self::from_parts).
+    pub fn parts_bytes(symbolic: &Symbolic<Lower>) -> u64 {
+        symbolic.factor_bytes(size_of::<F>())
+    }
+
+    /// The factors that these are the [`parts`](Self::parts) of, for which [`parts_bytes`](Self::parts_bytes) are reserved in
+    /// `memory`, and what is reserved for the list of columns whose pivots were replaced comes with that. Values are taken as
+    /// they are; all else is checked, so that whatever is read from a file may be given.
+    ///
+    /// # Errors
+    ///
+    /// [`PartsError`].
+    pub fn from_parts(
+        symbolic: &Arc<Symbolic<Lower>>,
+        form: Form,
+        parts: FrontParts<'_, F>,
+        perturbed: Option<(Vec<u32>, Reservation)>,
+        quality: SymmetricQuality,
+        mut memory: Reservation,
+    ) -> Result<Self, PartsError> {
+        let n = symbolic.n();
+        let Inertia {
+            positive,
+            negative,
+            zero,
+        } = quality.inertia;
+        let eigenvalues = positive.checked_add(negative);
+        let eigenvalues = eigenvalues.and_then(|sum| sum.checked_add(zero));
+        let is_counted = has_signs::<F>(form);
+        if is_counted && (eigenvalues != Some(n) || quality.num_zero != zero) {
+            return Err(unsound("the inertia"));
+        }
+        let columns = [quality.first_zero, quality.first_perturbed];
+        if columns.into_iter().flatten().any(|column| column >= n) {
+            return Err(unsound("the first replaced pivot"));
+        }
+        if let Some((columns, _)) = &perturbed {
+            let is_list = columns.is_sorted_by(|a, b| a < b)
+                && columns.last().is_none_or(|&last| (last as usize) < n);
+            if !is_list || columns.len() != quality.num_perturbed {
+                return Err(unsound("the replaced pivots"));
+            }
+        }
+        let store = FrontStore::from_parts(symbolic, parts, &mut memory)?;
+        let mut factors = Self {
+            symbolic: Arc::clone(symbolic),
+            kernels: F::symmetric_kernels(form),
+            form,
+            store,
+            quality,
+            perturbed,
+            valid: true,
+            used: true,
+            memory: Reservation::default(),
+        };
+        memory.shrink_to(factors.bytes());
+        factors.memory = memory;
+        Ok(factors)
     }
 
     /// Factorizes new values of the same pattern in the memory of the factors. Pivots are searched anew.

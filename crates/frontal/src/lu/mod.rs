@@ -14,6 +14,7 @@ use luge_sparse::{CancelFlag, Quality, RealScalar, Reservation, bytes_of, drop_a
 use crate::error::FrontalError;
 use crate::factorize::{self, FrontStore, Run};
 use crate::options::Options;
+use crate::parts::{FrontParts, PartsError, unsound};
 use crate::symbolic::Symbolic;
 use front::{LuFront, Shared};
 
@@ -120,6 +121,56 @@ impl<F: FrontalScalar> FrontalLu<F> {
                 Err(error)
             }
         }
+    }
+
+    /// What the factors are made of, beside what [`products`](Self::products) and [`quality`](Self::quality) tell.
+    ///
+    /// # Panics
+    ///
+    /// If the last refactorization failed.
+    #[track_caller]
+    pub fn parts(&self) -> FrontParts<'_, F> {
+        assert!(self.valid, "the last refactorization failed");
+        self.store.parts(&self.symbolic)
+    }
+
+    /// Bytes that factors of `symbolic` take without delayed columns, for [`from_parts`](Self::from_parts).
+    pub fn parts_bytes(symbolic: &Symbolic) -> u64 {
+        symbolic.factor_bytes(size_of::<F>()) + bytes_of::<F>(3 * symbolic.n())
+    }
+
+    /// The factors that these are the [`parts`](Self::parts) of, for which [`parts_bytes`](Self::parts_bytes) are reserved in
+    /// `memory`. Values are taken as they are; all else is checked, so that whatever is read from a file may be given.
+    ///
+    /// # Errors
+    ///
+    /// [`PartsError`].
+    pub fn from_parts(
+        symbolic: &Arc<Symbolic>,
+        parts: FrontParts<'_, F>,
+        products: Vec<F::Real>,
+        quality: Quality,
+        mut memory: Reservation,
+    ) -> Result<Self, PartsError> {
+        let n = symbolic.n();
+        if products.len() != n {
+            return Err(unsound("the size"));
+        }
+        let store = FrontStore::from_parts(symbolic, parts, &mut memory)?;
+        let mut factors = Self {
+            symbolic: Arc::clone(symbolic),
+            kernels: F::kernels(),
+            store,
+            weights: symbolic.tree.perm().iter().map(|&i| weight(i)).collect(),
+            input_weights: (0..n as u32).map(weight).collect(),
+            products,
+            quality,
+            valid: true,
+            memory: Reservation::default(),
+        };
+        memory.shrink_to(factors.bytes());
+        factors.memory = memory;
+        Ok(factors)
     }
 
     /// Factorizes new values of the same pattern in place, with the pivots found before: the same

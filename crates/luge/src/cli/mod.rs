@@ -31,7 +31,7 @@ mod solve;
 
 use std::fs::File;
 use std::io::BufReader;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -274,7 +274,7 @@ impl From<Error> for Failure {
             Error::RightHandSideNotFinite { .. } => (2, "right_hand_side_not_finite"),
             Error::InvalidMatrix(_) => (2, "invalid_matrix"),
             Error::ExtraEntry { .. } => (2, "extra_entry"),
-            Error::Saved(_) => (2, "saved_analysis"),
+            Error::Saved(_) => (2, "saved_file"),
             Error::NotSymmetric { .. } => (2, "not_symmetric"),
             Error::NotHermitian { .. } => (2, "not_hermitian"),
             Error::NotPositiveDefinite { .. } => (3, "not_positive_definite"),
@@ -313,6 +313,36 @@ pub(crate) fn main() -> ExitCode {
             ExitCode::from(failure.code)
         }
     }
+}
+
+/// Loads what was saved to a file, which errors name.
+fn load<T>(
+    path: &Path,
+    load: impl FnOnce(BufReader<File>) -> Result<T, Error>,
+) -> Result<T, Failure> {
+    let at = |failure: Failure| failure.at(&path.display().to_string());
+    let file = File::open(path).map_err(|e| at(Failure::bad_input(e)))?;
+    load(BufReader::new(file)).map_err(|error| match error {
+        Error::Saved(_) => at(error.into()),
+        other => other.into(),
+    })
+}
+
+/// Saves something to a file.
+fn save(
+    path: &Path,
+    save: impl FnOnce(&mut dyn std::io::Write) -> Result<(), Error>,
+) -> Result<(), Failure> {
+    files::write(path, |to| {
+        let saved = match to {
+            Destination::Path(path) => save(&mut File::create(path)?),
+            Destination::Stdout(out) => save(out),
+        };
+        saved.map_err(|error| match error {
+            Error::Saved(SavedError::Io { kind, message }) => std::io::Error::new(kind, message),
+            other => std::io::Error::other(other),
+        })
+    })
 }
 
 impl SolverArguments {
@@ -398,29 +428,10 @@ impl SolverArguments {
     fn analyze<T: Scalar>(&self, solver: &Solver, a: &CsMat<T>) -> Result<Analysis<T>, Failure> {
         let analysis = match &self.load_analysis {
             None => solver.analyze(a)?,
-            Some(path) => {
-                let at = |failure: Failure| failure.at(&path.display().to_string());
-                let file = File::open(path).map_err(|e| at(Failure::bad_input(e)))?;
-                let loaded = solver.load_analysis(a, BufReader::new(file));
-                loaded.map_err(|error| match error {
-                    Error::Saved(_) => at(error.into()),
-                    other => other.into(),
-                })?
-            }
+            Some(path) => load(path, |file| solver.load_analysis(a, file))?,
         };
         if let Some(path) = &self.save_analysis {
-            files::write(path, |to| {
-                let saved = match to {
-                    Destination::Path(path) => analysis.save(File::create(path)?),
-                    Destination::Stdout(out) => analysis.save(out),
-                };
-                saved.map_err(|error| match error {
-                    Error::Saved(SavedError::Io { kind, message }) => {
-                        std::io::Error::new(kind, message)
-                    }
-                    other => std::io::Error::other(other),
-                })
-            })?;
+            save(path, |out| analysis.save(out))?;
         }
         Ok(analysis)
     }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use luge::{Analysis, Inform, Pivoting, Solution, Solver, Warning};
+use luge::{Analysis, Factors, Inform, Pivoting, Solution, Solver, Warning};
 use luge_matrix_io::{DenseMatrix, WriteError, WriteOptions, write_dense, write_dense_to};
 use luge_sparse::PivotPolicy;
 use sprs::CsMat;
@@ -17,7 +17,7 @@ use super::print;
 use super::progress::Progress;
 use super::repeat::{self, Step, Summary};
 use super::report::{Report, footer, phases, plural};
-use super::{Failure, SolverArguments};
+use super::{Failure, SolverArguments, load, save};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -36,6 +36,13 @@ pub(crate) struct Arguments {
     /// --repeat, the solution of the last matrix.
     #[arg(long, value_name = "X.mtx")]
     out: Option<PathBuf>,
+    /// Write the factors to this file, for --load-factors. Of the CPU alone.
+    #[arg(long, value_name = "FILE", conflicts_with = "repeat")]
+    save_factors: Option<PathBuf>,
+    /// Take the factors from a file of --save-factors instead of computing them: those of this matrix, or of another one with
+    /// the same pattern, which are refactorized.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["repeat", "save_analysis", "load_analysis"])]
+    load_factors: Option<PathBuf>,
     /// How pivots are found: `auto` prefers the diagonal, and searches as far as it has to; `static`;
     /// `threshold`, or `threshold=0.5` to take the diagonal only if it is at least half of the
     /// largest.
@@ -124,6 +131,8 @@ impl Arguments {
             .solver
             .files()
             .read("the matrix", self.matrix.path())
+            .read("--load-factors", self.load_factors.as_deref())
+            .written("--save-factors", self.save_factors.as_deref())
             .written("--out", self.out());
         for path in &self.repeat {
             files = files.read("--repeat", Some(path));
@@ -141,6 +150,25 @@ impl Arguments {
         a: &CsMat<T>,
     ) -> Result<Analysis<T>, Failure> {
         self.solver.analyze(solver, a)
+    }
+
+    /// The factors of a matrix: computed, or those of a file, with new values if it has others.
+    fn factors<T: Number>(
+        &self,
+        solver: &Solver,
+        a: &CsMat<T>,
+        progressed: &mut Progressed,
+    ) -> Result<Factors<T>, Failure> {
+        let Some(path) = &self.load_factors else {
+            let analysis = self.analyze(solver, a)?;
+            progressed.inform = Some(analysis.inform().clone());
+            return Ok(analysis.factorize(a)?);
+        };
+        let mut factors = load(path, |file| solver.load_factors_of_pattern(a, file))?;
+        if !factors.is_of(a)? {
+            factors.refactorize(a)?;
+        }
+        Ok(factors)
     }
 
     /// A solver for so many factorizations of matrices of order `n`.
@@ -232,10 +260,11 @@ fn solve_over<T: Number>(
     let b = &rhs.b;
     progressed.rhs = Some(rhs.told.clone());
 
-    let analysis = arguments.analyze(&solver, a)?;
-    progressed.inform = Some(analysis.inform().clone());
-    let factors = analysis.factorize(a)?;
+    let factors = arguments.factors(&solver, a, progressed)?;
     progressed.inform = Some(factors.inform().clone());
+    if let Some(path) = &arguments.save_factors {
+        save(path, |out| factors.save(out))?;
+    }
     let Solution { x, inform, .. } = factors.solve_many(b.values(), b.ncols())?;
     progressed.inform = Some(inform.clone());
     let determinant = arguments

@@ -14,6 +14,7 @@ mod lower_upper;
 mod matrices;
 mod options;
 mod saved;
+mod saved_factors;
 mod stale_pivots;
 mod symmetric;
 mod symmetric_device;

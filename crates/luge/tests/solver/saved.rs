@@ -218,14 +218,14 @@ fn what_is_for_something_else_is_refused() {
     let unscaled = on_cpu().ordering(OrderingOptions::default().scaling(false));
     assert_eq!(
         refused(&a, unscaled, &file).to_string(),
-        "the analysis was made with ordering.scaling true; here it is false"
+        "it was made with ordering.scaling true; here it is false"
     );
     let symmetric = laplacian_2d(6, 6);
     let general = saved(&symmetric, &on_cpu());
     let definite = on_cpu().kind(MatrixKind::PositiveDefinite);
     assert_eq!(
         refused(&symmetric, definite, &general).to_string(),
-        "the analysis was made with kind General; here it is Definite"
+        "it was made with kind General; here it is Definite"
     );
 
     let mut version = file.clone();
@@ -264,7 +264,7 @@ fn what_is_for_something_else_is_refused() {
     }
     let keeps = Solver::new(on_cpu().keep_order(true)).unwrap();
     let error = keeps.analyze(&a).unwrap().save(Broken).unwrap_err();
-    assert_eq!(error.to_string(), "saved analysis: the disk is full");
+    assert_eq!(error.to_string(), "saved file: the disk is full");
 }
 
 proptest! {

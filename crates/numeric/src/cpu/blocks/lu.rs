@@ -47,13 +47,13 @@ pub struct BlockLu<F: FrontalScalar> {
     pub(super) columns: ColumnLu<F>,
     pub(super) fronts: Vec<FrontalLu<F>>,
     /// Values above the diagonal blocks.
-    above: Vec<F>,
+    pub(super) above: Vec<F>,
     /// Their rows among those of the factors, where the column engine moved rows; else as planned.
-    above_rows: Option<Vec<u32>>,
+    pub(super) above_rows: Option<Vec<u32>>,
     /// For the entries of a block that goes to the fronts; empty before the first refactorization.
-    room: Vec<F>,
+    pub(super) room: Vec<F>,
     /// What is reserved for entries above the blocks, and for the room.
-    memory: Reservation,
+    pub(super) memory: Reservation,
 }
 
 impl<F: FrontalScalar> BlockLu<F> {

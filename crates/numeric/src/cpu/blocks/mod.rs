@@ -10,9 +10,11 @@
 //! factors of one set of values.
 
 mod lu;
+mod parts;
 mod whole;
 
 pub use lu::{BlockLu, Options};
+pub use parts::{BlockParts, BlockPartsError, Split};
 pub use whole::{Triangle, Whole};
 
 use std::ops::Range;
@@ -169,6 +171,18 @@ impl BlockPlan {
         predicted: impl Fn(usize) -> Option<Predicted>,
         limits: &Limits,
     ) -> Result<Self, NumericError> {
+        Self::with_engines(cols, block_ptr, |_| engine, predicted, limits)
+    }
+
+    /// As [`new`](Self::new), where `engine_of` tells of each block what is demanded of it.
+    #[track_caller]
+    fn with_engines(
+        cols: &CompressedPattern,
+        block_ptr: &[usize],
+        engine_of: impl Fn(usize) -> Engine,
+        predicted: impl Fn(usize) -> Option<Predicted>,
+        limits: &Limits,
+    ) -> Result<Self, NumericError> {
         let cancel = &limits.cancel;
         let n = cols.major_dim();
         assert_eq!(n, cols.minor_dim(), "only square matrices are factorized");
@@ -192,6 +206,7 @@ impl BlockPlan {
             let columns = ends[0]..ends[1];
             let known = predicted(number);
             let singleton = columns.len() == 1;
+            let engine = engine_of(number);
             let may_take_fronts = match engine {
                 Engine::Columns => false,
                 Engine::Fronts => !singleton,

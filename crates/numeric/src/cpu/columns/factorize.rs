@@ -153,7 +153,7 @@ fn side_by_side<'a, F: Scalar, V: Entries<F> + ?Sized>(
 
 /// The columns before which no column leads to a row from there on, and after which none leads to a row
 /// before.
-fn boundaries<F>(lower: &Columns<F>, upper: &Columns<F>) -> Vec<bool> {
+pub(super) fn boundaries<F>(lower: &Columns<F>, upper: &Columns<F>) -> Vec<bool> {
     let n = lower.ptr.len() - 1;
     let mut is_boundary = vec![true; n];
     // Columns are sorted.

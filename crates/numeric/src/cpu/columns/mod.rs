@@ -8,6 +8,7 @@
 //! | `plan`, `refactorize` | new values on the pattern and the pivots of a finished factorization |
 //! | `solve` | both triangular solves and their transposes, on one diagonal block, for many vectors |
 //! | `check` | growth and checksum, measured while the columns are at hand |
+//! | `parts` | factors that are written down, and put together again |
 //!
 //! The matrix may be block diagonal; the columns of a block never lead to another block, so blocks
 //! need no mention but in the solves, which take the columns of one block. A block of one column costs
@@ -26,12 +27,14 @@
 
 mod check;
 mod factorize;
+mod parts;
 mod plan;
 mod reach;
 mod refactorize;
 mod solve;
 mod subtrees;
 
+pub use parts::{ColumnParts, ColumnPartsError, TriangleParts};
 pub(super) use refactorize::Renewal;
 pub(super) use subtrees::Subtrees;
 

@@ -27,7 +27,7 @@ pub struct Args {
 /// target, so the newest image stands for the chips that came after it.
 const IMAGES: [(&str, &[&str]); 2] = [
     ("sm_80", &["sm_80"]),
-    ("sm_90", &["sm_90", "sm_100", "sm_120"]),
+    ("sm_90", &["sm_90", "sm_120"]),
 ];
 
 /// What makes rustc's output right for a machine that runs threads in step.

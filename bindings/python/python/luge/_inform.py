@@ -97,6 +97,10 @@ class Inform:
     seconds: Seconds
     predicted_seconds: dict[str, float] | None
     """What ``backend="auto"`` chose by."""
+    num_devices: int | None
+    """Devices that share in a factorization, on a group of them."""
+    predicted_speedup: float | None
+    """Predicted time of a factorization on one of them over that on all."""
     backend: str
     """``"cpu"`` or ``"cuda"``."""
     device: str

@@ -25,10 +25,7 @@ pub struct Args {
 
 /// The images, and the targets each is assembled for by the check. An image serves every later
 /// target, so the newest image stands for the chips that came after it.
-const IMAGES: [(&str, &[&str]); 2] = [
-    ("sm_80", &["sm_80"]),
-    ("sm_90", &["sm_90", "sm_120"]),
-];
+const IMAGES: [(&str, &[&str]); 2] = [("sm_80", &["sm_80"]), ("sm_90", &["sm_90", "sm_120"])];
 
 /// What makes rustc's output right for a machine that runs threads in step.
 ///

@@ -91,12 +91,7 @@ fn timed<T>(what: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
 }
 
 /// Builds the wheel alone into a folder of its own.
-fn build(
-    workspace: &Workspace,
-    folder: &Path,
-    package: &Path,
-    profile: &str,
-) -> Result<PathBuf> {
+fn build(workspace: &Workspace, folder: &Path, package: &Path, profile: &str) -> Result<PathBuf> {
     let tools = folder.join("tools");
     let maturin = tools.join("bin/maturin");
     if !maturin.exists() {

@@ -147,7 +147,7 @@ impl<F: Scalar> FrontStore<F> {
                 rows.next(k).ok_or(unsound("the order of the rows"))?
             };
             let stays = |from: &[u32]| from.iter().enumerate().all(|(j, &at)| at as usize == j);
-            if !state.moved && !(stays(col_from) && stays(row_from)) {
+            if !(state.moved || stays(col_from) && stays(row_from)) {
                 return Err(unsound("the order of rows and columns"));
             }
             store.records.push(state);

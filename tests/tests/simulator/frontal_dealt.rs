@@ -208,7 +208,7 @@ fn ldlt(
 fn symmetric_factors_are_those_of_one_device() {
     for (limits, devices) in [(tiled(u32::MAX), 2), (frontal_ldlt::all_limits()[4], 3)] {
         // Pivots of order 2 in all blocks, which one device finds as another does.
-        let value = |block: usize, i: usize, j: usize| match i == j && i % 3 == 0 {
+        let value = |block: usize, i: usize, j: usize| match i == j && i.is_multiple_of(3) {
             true => 0.0,
             false => uniform(block as u64, i * 64 + j),
         };

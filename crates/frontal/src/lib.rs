@@ -55,6 +55,8 @@ mod ldlt;
 mod lu;
 mod options;
 mod parts;
+#[cfg(feature = "gpu")]
+mod portion;
 mod schedule;
 mod shares;
 mod storage;

@@ -16,10 +16,11 @@ use super::mapping::Mapping;
 use super::memory::MemoryPlan;
 use super::plan::{Plan, Source};
 use super::tree::DevicePlan;
+use crate::portion::{Portion, Slots};
 use crate::shares::{both, mapped};
 use crate::storage::Storage;
 use crate::symbolic::Symbolic;
-use crate::tree::{AssemblyTree, Portion, Slots};
+use crate::tree::AssemblyTree;
 
 /// The subtrees of one device.
 #[derive(Debug)]

@@ -9,8 +9,6 @@ mod gathering;
 mod moved;
 mod pairs;
 mod parts;
-#[cfg(feature = "gpu")]
-mod portion;
 mod structure;
 mod supernodes;
 
@@ -24,8 +22,6 @@ pub(crate) use gathering::gathered;
 pub(crate) use moved::{Move, moved};
 pub use pairs::Pairs;
 pub(crate) use pairs::keep_in_tiles;
-#[cfg(feature = "gpu")]
-pub(crate) use portion::{Portion, Slots};
 pub(crate) use supernodes::{Supernodes, supernodes};
 
 use std::cmp::Reverse;
@@ -316,6 +312,25 @@ impl AssemblyTree {
     /// Rows of the largest front.
     pub fn max_front(&self) -> usize {
         self.max_front as usize
+    }
+
+    /// A part of the tree: fronts in the order of this one, which know their parents among themselves, with their rows and the
+    /// positions of these in the parents' fronts.
+    #[cfg(feature = "gpu")]
+    pub(crate) fn part(&self, mut fronts: Vec<Front>, rows: Vec<u32>, relative: Vec<u32>) -> Self {
+        for front in &mut fronts {
+            // Those of the others are counted from the roots.
+            front.depth = 1;
+        }
+        Self {
+            children: parts::list_children(&mut fronts),
+            max_front: fronts.iter().map(Front::size).max().unwrap_or(0),
+            pattern: Arc::clone(&self.pattern),
+            perm: self.perm.clone(),
+            fronts,
+            rows,
+            relative,
+        }
     }
 
     /// Bytes of the tree without the pattern.

@@ -108,8 +108,8 @@ fn build(workspace: &Workspace, folder: &Path, package: &Path, profile: &str) ->
             .args(["build", "--quiet", "--locked", "--profile", profile])
             .arg("--out")
             .arg(&wheels)
-            // What it has in common with the workspace is there.
-            .env("CARGO_TARGET_DIR", &workspace.target),
+            // Other workspaces beside this one build there, too.
+            .env("CARGO_TARGET_DIR", workspace.target.join("clients")),
     )?;
     let mut built = fs::read_dir(&wheels)?;
     let wheel = built.next().context("maturin built no wheel")??;

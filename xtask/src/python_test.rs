@@ -29,9 +29,6 @@ const TEST_PACKAGES: [&str; 2] = ["pytest==9.*", "hypothesis==6.*"];
 /// Arguments of the command.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Build the wheel for tests alone: little optimised, in half of the time, and of any size.
-    #[arg(long)]
-    debug: bool,
     /// Requirements to install beside the wheel, such as `numpy==1.26.*`; may be repeated.
     #[arg(long = "with", value_name = "REQUIREMENT")]
     with: Vec<String>,
@@ -44,12 +41,11 @@ pub struct Args {
 pub fn python_test(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
     let folder = workspace.target.join("python");
     let package = workspace.root.join("bindings/python");
-    let profile = if args.debug { "dev" } else { "release" };
-    let wheel = timed("the wheel", || build(workspace, &folder, &package, profile))?;
+    let wheel = timed("the wheel", || build(workspace, &folder, &package))?;
     let bytes = fs::metadata(&wheel)?.len();
     let name = wheel.file_name().unwrap_or_default().to_string_lossy();
     println!("{name}: {:.2} MB", bytes as f64 / 1e6);
-    if !args.debug && bytes > MAX_WHEEL_BYTES {
+    if bytes > MAX_WHEEL_BYTES {
         bail!("the wheel has {bytes} bytes, more than {MAX_WHEEL_BYTES}");
     }
 
@@ -91,7 +87,7 @@ fn timed<T>(what: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
 }
 
 /// Builds the wheel alone into a folder of its own.
-fn build(workspace: &Workspace, folder: &Path, package: &Path, profile: &str) -> Result<PathBuf> {
+fn build(workspace: &Workspace, folder: &Path, package: &Path) -> Result<PathBuf> {
     let tools = folder.join("tools");
     let maturin = tools.join("bin/maturin");
     if !maturin.exists() {
@@ -105,7 +101,7 @@ fn build(workspace: &Workspace, folder: &Path, package: &Path, profile: &str) ->
     process::run(
         Command::new(maturin)
             .current_dir(package)
-            .args(["build", "--quiet", "--locked", "--profile", profile])
+            .args(["build", "--quiet", "--locked", "--release"])
             .arg("--out")
             .arg(&wheels)
             // Other workspaces beside this one build there, too.

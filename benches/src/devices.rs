@@ -43,6 +43,10 @@ pub struct Arguments {
     /// Factorize it as a symmetric one.
     #[arg(long)]
     symmetric: bool,
+    /// Also factorize it on one device that has so many bytes, for each of these numbers: what has no room is in the memory of the
+    /// host.
+    #[arg(long, value_delimiter = ',')]
+    within: Vec<u64>,
     /// Samples.
     #[arg(long, default_value_t = 5)]
     samples: usize,
@@ -179,8 +183,11 @@ impl Arguments {
         let b: Vec<f64> = (0..a.rows()).map(rescaling).collect();
         let mut expected: Option<Vec<u64>> = None;
         let mut runs = Vec::new();
-        for &count in &self.devices {
+        let groups = self.devices.iter().map(|&count| (count, None));
+        let budgets = self.within.iter().map(|&bytes| (1, Some(bytes)));
+        for (count, bytes) in groups.chain(budgets) {
             let options = Options::default()
+                .max_device_bytes(bytes)
                 .backend(self.group(count)?)
                 .kind(if self.symmetric {
                     MatrixKind::Symmetric
@@ -219,7 +226,11 @@ impl Arguments {
                 }
             }
             let bits = stream.download(&x)?.iter().map(|v| v.to_bits()).collect();
-            let mut run = Self::run_of("tree", count);
+            let what = match bytes {
+                Some(bytes) => format!("tree within {bytes} bytes"),
+                None => "tree".to_owned(),
+            };
+            let mut run = Self::run_of(&what, count);
             run.equal = Some(*expected.get_or_insert_with(|| Vec::clone(&bits)) == bits);
             run.factor_entries = factors.inform().lnz.checked_add(factors.inform().unz);
             run.inform = serde_json::to_value(factors.inform()).ok();

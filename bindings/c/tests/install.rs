@@ -4,9 +4,10 @@
 #![cfg(target_os = "linux")]
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 use std::sync::OnceLock;
 
+use luge_testkit::process::run;
 use tempfile::TempDir;
 
 const C_EXAMPLES: [&str; 4] = ["first_solve", "newton", "saddle_point", "on_device"];
@@ -18,20 +19,6 @@ fn folder() -> &'static Path {
 
 fn example(name: &str, ending: &str) -> PathBuf {
     folder().join("examples").join(name).with_extension(ending)
-}
-
-/// Runs a command that must not fail, and answers with what it printed.
-fn run(command: &mut Command) -> String {
-    let Output {
-        status,
-        stdout,
-        stderr,
-    } = command
-        .output()
-        .unwrap_or_else(|error| panic!("{command:?} does not start: {error}"));
-    let [out, err] = [stdout, stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
-    assert!(status.success(), "{command:?}: {status}\n{out}{err}");
-    out
 }
 
 /// The folder that everything is installed in, once for all tests. It is moved after that: files find each other wherever

@@ -251,6 +251,11 @@ impl<S: Storage> Symbolic<S> {
         self.totals.factor_entries
     }
 
+    /// Entries that the panels of all fronts have room for.
+    pub fn panel_entries(&self) -> u64 {
+        self.layout.slots
+    }
+
     /// Predicted operations, those on explicit zeros included.
     pub fn flops(&self) -> f64 {
         self.totals.flops

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use luge_device::{DeviceError, Stream};
 use luge_frontal::gpu::{
-    DeviceFrontalLdlt, DeviceTree, ExpectedPivots, Mapping, MemoryPlan, Parts, Placement,
+    DeviceFrontalLdlt, DeviceTree, ExpectedPivots, Mapping, MemoryPlan, Parts, Placement, Room,
 };
 use luge_frontal::{FrontalError, Full, Gathering, Lower, Pairs, Storage, Symbolic, TreeOptions};
 use luge_numeric::cpu::columns::{self, ColumnLu};
@@ -227,18 +227,19 @@ impl<S: Storage> Forest<S> {
             + self.replaced_bytes()
     }
 
-    /// Those on the first device with this plan, which may be dealt out to several.
+    /// Those on the first device with this plan, which may be dealt out to several, or in links.
     pub(crate) fn device_bytes_of(&self, tree: &DeviceTree<S>) -> u64 {
         let value_bytes = self.value_bytes();
-        let all = self.device_bytes();
-        match tree.dealt_workspace_bytes(value_bytes) {
-            None => all,
-            Some(dealt) => {
-                let whole =
-                    DeviceTree::<S>::workspace_bytes(&self.symbolic, &self.memory, value_bytes);
-                all - whole + dealt
-            }
+        let mut bytes = self.device_bytes();
+        if let Some(planned) = tree.planned_workspace_bytes(value_bytes) {
+            bytes -= DeviceTree::<S>::workspace_bytes(&self.symbolic, &self.memory, value_bytes);
+            bytes += planned;
         }
+        if let Some([on_device, ..]) = tree.streamed_bytes(value_bytes) {
+            bytes -= self.symbolic.panel_entries() * value_bytes as u64;
+            bytes += on_device;
+        }
+        bytes
     }
 
     /// Those of what is expected of pivots.
@@ -263,16 +264,49 @@ impl<S: Storage> Forest<S> {
         self.entries.len() as f64 * PER_ENTRY
     }
 
-    /// Copies a tree to the device: that of the plan, or one of the same entries in which columns have moved. `count` threads
-    /// share the work, if it is above 1 in their pool.
+    /// Copies a tree to the device: that of the plan, or one of the same entries in which columns have moved; in links whose
+    /// panels and elements have room, if that is given. `count` threads share the work, if it is above 1 in their
+    /// pool.
     pub(crate) fn upload(
         &self,
-        symbolic: &Arc<Symbolic<S>>,
-        memory: &MemoryPlan,
+        (symbolic, memory): (&Arc<Symbolic<S>>, &MemoryPlan),
+        room: Option<&Room>,
         stream: &Stream,
         count: usize,
     ) -> Result<DeviceTree<S>, DeviceError> {
-        self.placed(|placement| DeviceTree::upload(stream, symbolic, memory, placement, count))
+        let Some(room) = room else {
+            return self.placed(|placement| {
+                DeviceTree::upload(stream, symbolic, memory, placement, count)
+            });
+        };
+        let value_bytes = self.value_bytes();
+        let division = memory.division(symbolic, value_bytes, room.bytes);
+        let division = division.ok_or_else(|| DeviceError::OutOfMemory {
+            asked: DeviceTree::predicted_bytes(symbolic, memory, value_bytes),
+            available: room.bytes,
+        })?;
+        self.placed(|placement| {
+            DeviceTree::upload_streamed(
+                (stream, &room.peers),
+                value_bytes,
+                symbolic,
+                &division,
+                memory,
+                placement,
+                count,
+            )
+        })
+    }
+
+    /// Bytes for panels and elements where the device has so many for all, if they may be those of links.
+    pub(crate) fn room_for_links(&self, available: u64) -> Option<u64> {
+        let value_bytes = self.value_bytes();
+        let of_links = self.symbolic.panel_entries() * value_bytes as u64
+            + DeviceTree::<S>::workspace_bytes(&self.symbolic, &self.memory, value_bytes);
+        let others = self.device_bytes() - of_links;
+        available
+            .checked_sub(others)
+            .filter(|_| self.coupling.nnz() == 0)
     }
 
     /// Copies its plan to several devices, with the subtrees of the mapping on each.

@@ -64,7 +64,6 @@ impl DevicePlace<'_> {
 
     /// The tree on the device, if there is memory for its factors.
     pub(crate) fn tree(self, forest: Forest) -> Result<Arc<dyn AnyDeviceAnalysis<f64>>, Error> {
-        self.backend.check_memory(forest.device_bytes())?;
         let (backend, threads) = (self.backend, self.threads);
         threads.run(
             self.work(),
@@ -91,7 +90,6 @@ pub(crate) fn symmetric_tree(
     backend: &GpuBackend,
 ) -> Result<Arc<dyn AnyDeviceAnalysis<f64>>, Error> {
     let forest = request.forest(ordering)?;
-    backend.check_memory(forest.device_bytes())?;
     let threads = request.threads;
     let upload = |count| -> Result<Arc<dyn AnyDeviceAnalysis<f64>>, Error> {
         Ok(if request.single {

@@ -11,7 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use luge_device::{Buffer, DeviceError, Slice, Stream};
-use luge_frontal::gpu::{DeviceTree, ExpectedPivots, Workspace};
+use luge_frontal::Storage;
+use luge_frontal::gpu::{DeviceTree, ExpectedPivots, Room, Workspace};
 use luge_solve::backward_error::Residual;
 use luge_solve::gpu::{self as solve_gpu, DeviceMatrix, DevicePattern, Measures, Refined};
 use luge_solve::refine;
@@ -48,6 +49,8 @@ pub(crate) struct TreeAnalysis<L: TreeFactors> {
     on_device: Arc<DeviceTree<L::Storage>>,
     /// The same for the first device alone, where the tree is dealt out to several: made for the first batch.
     alone: OnceLock<Arc<DeviceTree<L::Storage>>>,
+    /// What there is room for, if the tree is in links because there is none for all.
+    room: Option<Room>,
     /// Devices of the group, if there is one, and how much faster they are predicted to be than one.
     group: Option<(usize, Option<f64>)>,
     expected: Option<Arc<ExpectedPivots<L::Value>>>,
@@ -61,6 +64,15 @@ pub(crate) struct TreeAnalysis<L: TreeFactors> {
     /// Seconds of transfers before the plan was made.
     earlier_transfers: f64,
     upload_seconds: f64,
+}
+
+/// A plan on devices.
+struct Uploaded<S: Storage> {
+    tree: DeviceTree<S>,
+    /// See [`TreeAnalysis::room`].
+    room: Option<Room>,
+    /// How much faster a group is predicted to be than one device, where it can be.
+    predicted_speedup: Option<f64>,
 }
 
 struct TreeEngine<L: TreeFactors> {
@@ -100,7 +112,11 @@ impl<L: TreeFactors> TreeAnalysis<L> {
         let stream = backend.stream().clone();
         let earlier_transfers = stream.device().transfers().seconds;
         let start = Instant::now();
-        let (on_device, predicted_speedup) = Self::on_devices(&forest, backend, count)?;
+        let Uploaded {
+            tree: on_device,
+            room,
+            predicted_speedup,
+        } = Self::on_devices(&forest, backend, count)?;
         let expected = forest.expected.as_ref();
         let expected = expected.map(|pivots| ExpectedPivots::upload(&stream, &on_device, pivots));
         let expected = expected.transpose();
@@ -109,6 +125,7 @@ impl<L: TreeFactors> TreeAnalysis<L> {
             group: (!backend.peers().is_empty())
                 .then(|| (on_device.num_devices(), predicted_speedup)),
             on_device: Arc::new(on_device),
+            room,
             alone: OnceLock::new(),
             expected: expected.map(Arc::new),
             forest,
@@ -121,15 +138,19 @@ impl<L: TreeFactors> TreeAnalysis<L> {
         }))
     }
 
-    /// The plan on the devices of a group, if its subtrees are to be dealt out and there is room for that; else on the first;
-    /// and how much faster the group is predicted to be, where it can be.
+    /// The plan on the devices of a group, if its subtrees are to be dealt out and there is room for that; else on the first,
+    /// and if there is no room, in links.
     fn on_devices(
         forest: &Forest<L::Storage>,
         backend: &GpuBackend,
         count: usize,
-    ) -> Result<(DeviceTree<L::Storage>, Option<f64>), Error> {
+    ) -> Result<Uploaded<L::Storage>, Error> {
         let in_symbolic = |e| Error::from_device(e, "symbolic");
         let stream = backend.stream();
+        // Before any plan is there, for the predictions count it.
+        let available: Vec<u64> = std::iter::once(backend.available_bytes())
+            .chain(backend.peers().iter().map(|peer| peer.available_bytes()))
+            .collect::<Result<_, _>>()?;
         let mapping = forest.mapping(1 + backend.peers().len());
         let speedup = mapping
             .as_ref()
@@ -148,16 +169,63 @@ impl<L: TreeFactors> TreeAnalysis<L> {
             let dealt = forest
                 .upload_dealt(&mapping, (stream, &peers), count)
                 .map_err(in_symbolic)?;
-            let mut has_room = forest.device_bytes_of(&dealt) <= backend.available_bytes()?;
-            for (device, bytes) in dealt.bytes_of_peers(forest.value_bytes()) {
-                has_room &= bytes <= backend.peers()[device - 1].available_bytes()?;
-            }
+            let of_peers = dealt.bytes_of_peers(forest.value_bytes());
+            let has_room = std::iter::once((0, forest.device_bytes_of(&dealt)))
+                .chain(of_peers)
+                .all(|(device, bytes)| bytes <= available[device]);
             if has_room {
-                return Ok((dealt, speedup));
+                return Ok(Uploaded {
+                    tree: dealt,
+                    room: None,
+                    predicted_speedup: speedup,
+                });
             }
         }
-        let on_first = forest.upload(&forest.symbolic, &forest.memory, stream, count);
-        Ok((on_first.map_err(in_symbolic)?, speedup))
+        let [asked, on_first] = [forest.device_bytes(), available[0]];
+        let out_of_memory = Error::OutOfMemory {
+            asked,
+            available: on_first,
+            phase: "numeric",
+        };
+        let mut room = None;
+        if asked > on_first {
+            let bytes = forest.room_for_links(on_first);
+            let bytes = bytes.filter(|_| backend.host_factors().is_some());
+            let peers = backend.peers().iter().zip(&available[1..]);
+            let peers = peers.map(|(peer, &bytes)| (peer.stream().clone(), bytes));
+            room = bytes.map(|bytes| Room {
+                bytes,
+                peers: peers.collect(),
+            });
+            if room.is_none() {
+                return Err(out_of_memory);
+            }
+        }
+        let plan = (&forest.symbolic, &forest.memory);
+        let tree = match forest.upload(plan, room.as_ref(), stream, count) {
+            Ok(tree) => tree,
+            // Not even the largest front has room.
+            Err(DeviceError::OutOfMemory { .. }) if room.is_some() => return Err(out_of_memory),
+            Err(e) => return Err(in_symbolic(e)),
+        };
+        if let Some([_, _, on_host]) = tree.streamed_bytes(forest.value_bytes()) {
+            if forest.device_bytes_of(&tree) > on_first {
+                return Err(out_of_memory);
+            }
+            let most = backend.host_factors().unwrap_or(0);
+            if on_host > most {
+                return Err(Error::OutOfMemory {
+                    asked: on_host,
+                    available: most,
+                    phase: "numeric",
+                });
+            }
+        }
+        Ok(Uploaded {
+            tree,
+            room,
+            predicted_speedup: speedup,
+        })
     }
 
     /// The plan for one device.
@@ -169,7 +237,8 @@ impl<L: TreeFactors> TreeAnalysis<L> {
             return Ok(Arc::clone(alone));
         }
         let forest = &self.forest;
-        let alone = forest.upload(&forest.symbolic, &forest.memory, &self.stream, 1);
+        let plan = (&forest.symbolic, &forest.memory);
+        let alone = forest.upload(plan, None, &self.stream, 1);
         let alone = Arc::new(alone.map_err(|e| Error::from_device(e, "symbolic"))?);
         Ok(Arc::clone(self.alone.get_or_init(|| alone)))
     }
@@ -178,6 +247,7 @@ impl<L: TreeFactors> TreeAnalysis<L> {
     fn place<'a>(&'a self, scratch: &'a Scratch<L::Value>, cancel: &'a CancelFlag) -> Place<'a, L> {
         Place {
             forest: &self.forest,
+            room: self.room.as_ref(),
             tree: &self.on_device,
             expected: self.expected.as_ref(),
             space: &scratch.space,
@@ -213,12 +283,16 @@ impl<L: TreeFactors> AnyDeviceAnalysis<f64> for TreeAnalysis<L> {
         inform.flops = symbolic.flops();
         inform.num_supernodes = Some(symbolic.tree().num_supernodes());
         inform.max_front = Some(symbolic.tree().max_front());
-        inform.peak_host_bytes = inform.peak_host_bytes.max(forest.host_bytes());
         inform.predicted_device_bytes = Some(forest.device_bytes_of(&self.on_device));
         (inform.num_devices, inform.predicted_speedup) = match self.group {
             Some((devices, speedup)) => (Some(devices), speedup),
             None => (None, None),
         };
+        let elsewhere = self.on_device.streamed_bytes(forest.value_bytes());
+        inform.peer_factor_bytes = elsewhere.map(|[_, on_peers, _]| on_peers);
+        inform.host_factor_bytes = elsewhere.map(|[_, _, on_host]| on_host);
+        let host_bytes = forest.host_bytes() + inform.host_factor_bytes.unwrap_or(0);
+        inform.peak_host_bytes = inform.peak_host_bytes.max(host_bytes);
         inform.seconds.symbolic = forest.seconds + self.upload_seconds;
         inform.precision = L::Value::NAME;
         inform.code_path = vec!["symbolic: forest of fronts, on the CPU"];
@@ -267,6 +341,7 @@ impl<L: TreeFactors> AnyDeviceAnalysis<f64> for TreeAnalysis<L> {
             forest: Arc::clone(&self.forest),
             alone: OnceLock::new(),
             group: None,
+            room: self.room.clone(),
             expected: self.expected.clone(),
             stream: stream.clone(),
             threads: self.threads.clone(),
@@ -281,7 +356,6 @@ impl<L: TreeFactors> AnyDeviceAnalysis<f64> for TreeAnalysis<L> {
         &self,
         backend: &GpuBackend,
     ) -> Result<Option<Arc<dyn AnyDeviceAnalysis<f64>>>, Error> {
-        backend.check_memory(self.forest.device_bytes())?;
         let forest = Arc::clone(&self.forest);
         Ok(Some(Self::upload(forest, backend, &self.threads, 1)?))
     }
@@ -324,7 +398,6 @@ impl<L: TreeFactors> AnyDeviceAnalysis<f64> for TreeAnalysis<L> {
         let (analysis, num_off_diagonal): (Arc<dyn AnyDeviceAnalysis<f64>>, usize) = match moved {
             None => (self, 0),
             Some((forest, num_off_diagonal)) => {
-                backend.check_memory(forest.device_bytes())?;
                 let moved = Self::upload(forest, backend, &self.threads, 1)?;
                 (moved, num_off_diagonal)
             }

@@ -256,6 +256,11 @@ pub struct Inform {
     /// The time that a factorization is predicted to take on one device of a group over that on all of them, where its subtrees can be
     /// [dealt out](crate::DealOut).
     pub predicted_speedup: Option<f64>,
+    /// Where the first device has [no room](field@crate::Options::host_factors) for the factors, the bytes of one matrix's that are on
+    /// the other devices of its group.
+    pub peer_factor_bytes: Option<u64>,
+    /// Likewise those in the host's memory, with what crosses between parts of the tree.
+    pub host_factor_bytes: Option<u64>,
     /// `"cpu"`, `"cuda"` or `"simulator"`.
     pub backend: &'static str,
     /// The device in words.

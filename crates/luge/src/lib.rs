@@ -218,6 +218,9 @@
 //! [batch](Analysis::factorize_batch), and the sources of [`SymbolicMode::Fill2`](crate::SymbolicMode). Whatever else is done, the
 //! first of them does, and callers' data is on it. Results have the bits of one GPU.
 //!
+//! Factors that a GPU has no room for are [kept elsewhere](field@Options::host_factors): on the other GPUs of its group, or in
+//! the host's memory. That makes a solve wait for PCI Express, which is better than none.
+//!
 //! # Choosing options
 //!
 //! [`Options::default`] is meant to be good for all matrices. What is changed most often:

@@ -365,6 +365,12 @@ pub struct Options {
     /// the first device's, and so are those with expected signs of pivots.
     /// [`Inform::num_devices`](crate::Inform::num_devices) tells how many share in it.
     pub deal_out: DealOut,
+    /// Whether [the tree](DeviceEngine::Tree) of a matrix without entries outside of its diagonal blocks may keep its factors
+    /// elsewhere where a device has no room for them: on the other devices of its group, and if these are full, in page-locked
+    /// memory of the host. It then factorizes and solves with one part of the tree after another, whose factors cross each time.
+    /// They are the same, bit for bit. On by default; [`Inform::host_factor_bytes`](crate::Inform::host_factor_bytes) and
+    /// [`peer_factor_bytes`](crate::Inform::peer_factor_bytes) tell whether it came to that.
+    pub host_factors: bool,
     /// What the columns do on a device.
     #[cfg(feature = "gpu")]
     pub device_columns: DeviceColumns,
@@ -432,6 +438,7 @@ impl Default for Options {
             engine: CpuEngine::default(),
             device_engine: DeviceEngine::default(),
             deal_out: DealOut::default(),
+            host_factors: true,
             #[cfg(feature = "gpu")]
             device_columns: DeviceColumns::default(),
             threads: None,
@@ -464,6 +471,7 @@ luge_sparse::setters!(Options {
     engine: CpuEngine,
     device_engine: DeviceEngine,
     deal_out: DealOut,
+    host_factors: bool,
     threads: Option<usize>,
     perturbation: Option<f64>,
     precision: FactorPrecision,

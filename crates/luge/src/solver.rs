@@ -389,14 +389,9 @@ impl Solver {
         Ok(())
     }
 
-    /// Analyzes a checked pattern, with the values of a matrix that has it if they are known.
-    fn analyze_checked<T: Scalar, I: Index>(
-        &self,
-        a: &PatternRef<'_, I>,
-        matrix: Option<&MatrixRef<'_, T, I>>,
-        saved: Option<&Saved>,
-    ) -> Result<Analysis<T>, Error> {
-        let (n, nnz) = (a.rows(), a.nnz());
+    /// The limits for work on a matrix of this pattern, if the options go with it.
+    fn limits_for<T: Scalar, I: Index>(&self, a: &PatternRef<'_, I>) -> Result<Limits, Error> {
+        let n = a.rows();
         if a.cols() != n {
             return Err(Error::NotSquare {
                 rows: n,
@@ -406,11 +401,22 @@ impl Solver {
         to_u32(n, "number of rows")?;
         planner::<T::Wide>().check(&self.options)?;
         self.check_lengths(n)?;
-        let limits = Limits {
+        Ok(Limits {
             cancel: self.options.cancel.clone(),
             max_host_bytes: self.options.max_host_bytes,
             memory: self.memory.clone(),
-        };
+        })
+    }
+
+    /// Analyzes a checked pattern, with the values of a matrix that has it if they are known.
+    fn analyze_checked<T: Scalar, I: Index>(
+        &self,
+        a: &PatternRef<'_, I>,
+        matrix: Option<&MatrixRef<'_, T, I>>,
+        saved: Option<&Saved>,
+    ) -> Result<Analysis<T>, Error> {
+        let (n, nnz) = (a.rows(), a.nnz());
+        let limits = self.limits_for::<T, I>(a)?;
         let by_columns = a.compression() == Compression::Columns;
         let of_pattern_alone = Saved::is_of_pattern_alone(matrix.is_none(), saved);
         let is_single = size_of::<T::Real>() != size_of::<f64>();

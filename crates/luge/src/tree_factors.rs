@@ -5,8 +5,8 @@ use std::sync::Arc;
 use luge_device::{Buffer, DeviceError, Stream};
 use luge_frontal::gpu::{
     DeviceFrontalError, DeviceFrontalLdlt, DeviceFrontalLu, DeviceQuality, DeviceScalar,
-    DeviceSymmetricQuality, DeviceTree, ExpectedPivots, MemoryPlan, MovedTree, SymmetricFactors,
-    Workspace,
+    DeviceSymmetricQuality, DeviceTree, ExpectedPivots, MemoryPlan, MovedTree, Room,
+    SymmetricFactors, Workspace,
 };
 use luge_frontal::{Full, Lower, Storage};
 use luge_sparse::{CancelFlag, Form, PivotKind, PivotPolicy};
@@ -63,6 +63,8 @@ pub(crate) enum Outcome {
 /// Where factors are made.
 pub(crate) struct Place<'a, L: TreeFactors> {
     pub forest: &'a Forest<L::Storage>,
+    /// What there is room for, if trees are in links.
+    pub room: Option<&'a Room>,
     pub tree: &'a Arc<DeviceTree<L::Storage>>,
     /// What is expected of pivots, if signs are.
     pub expected: Option<&'a Arc<ExpectedPivots<L::Value>>>,
@@ -303,20 +305,18 @@ impl<T: DeviceScalar> TreeFactors for DeviceFrontalLu<T> {
     }
 
     fn determinant(&self, stream: &Stream) -> Result<Determinant, Error> {
-        let panels = download(stream, self.factors())?;
+        let pivots = self.pivots(stream).map_err(numeric_error)?;
+        let pivots = T::in_f64(&pivots);
         let pivot_rows = stream.download(self.pivot_rows());
         let pivot_rows = pivot_rows.map_err(|e| Error::from_device(e, "numeric"))?;
         let mut product = Determinant::one();
-        let mut slot = 0;
         for front in self.tree().symbolic().tree().fronts() {
-            let (start, pivots) = (front.start as usize, front.pivots as usize);
-            let rows = front.size() as usize;
-            for j in 0..pivots {
-                let pivot = panels[slot + j * (rows + 1)];
+            let start = front.start as usize;
+            for j in 0..front.pivots as usize {
+                let pivot = pivots[start + j];
                 let exchanged = pivot_rows[start + j] as usize != j;
                 product = product.times(if exchanged { -pivot } else { pivot });
             }
-            slot += pivots * (rows + front.below as usize);
         }
         Ok(product)
     }
@@ -326,7 +326,9 @@ impl<T: DeviceScalar> TreeFactors for DeviceFrontalLu<T> {
     }
 
     fn code_path(tree: &DeviceTree, _quality: &TreeQuality) -> &'static str {
-        if tree.num_devices() > 1 {
+        if tree.num_links() > 1 {
+            "numeric: fronts up the forest in parts, factors kept elsewhere"
+        } else if tree.num_devices() > 1 {
             "numeric: fronts up the forest, subtrees on several devices"
         } else if tree.num_launches() == 1 {
             "numeric: fronts up the forest, one launch"
@@ -355,6 +357,7 @@ fn uploading<'a, L: TreeFactors>(
 {
     let &Place {
         forest,
+        room,
         stream,
         threads,
         cancel,
@@ -365,7 +368,7 @@ fn uploading<'a, L: TreeFactors>(
         threads.run(forest.plan_seconds(), |count| {
             let symbolic = moved.symbolic(count)?;
             let memory = MemoryPlan::new(&symbolic);
-            Ok(forest.upload(&symbolic, &memory, stream, count)?)
+            Ok(forest.upload((&symbolic, &memory), room, stream, count)?)
         })
     }
 }
@@ -557,6 +560,12 @@ impl<T: DeviceScalar> TreeFactors for DeviceFrontalLdlt<T> {
 
     fn code_path(tree: &DeviceTree<Lower>, quality: &TreeQuality) -> &'static str {
         match quality.symmetric {
+            Some(symmetric) if tree.num_links() > 1 && symmetric.is_definite => {
+                "numeric: fronts of Cholesky up the forest in parts, factors kept elsewhere"
+            }
+            _ if tree.num_links() > 1 => {
+                "numeric: fronts of LDLT up the forest in parts, factors kept elsewhere"
+            }
             Some(symmetric) if tree.num_devices() > 1 && symmetric.is_definite => {
                 "numeric: fronts of Cholesky up the forest, subtrees on several devices"
             }

@@ -8,6 +8,7 @@
 //! | [`exact`] | backward errors and conditions that neither overflow nor underflow |
 //! | [`compare`] | comparisons of patterns, levels and values that name the first difference |
 //! | [`corpus`] | the matrices of the corpus on disk, with what the degenerate ones must give |
+//! | [`process`] | other programs that tests run |
 //! | [`allocator`] | the bytes that a step takes of the heap |
 //! | [`convert`] | from `sprs` matrices to the types of `luge-sparse`, and permuted and scaled |
 //!
@@ -24,5 +25,6 @@ pub mod convert;
 pub mod corpus;
 pub mod exact;
 pub mod generators;
+pub mod process;
 pub mod residual;
 pub mod strategies;

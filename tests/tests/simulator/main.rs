@@ -18,6 +18,7 @@ mod frontal_ldlt;
 mod frontal_ldlt_signed;
 mod frontal_solve;
 mod frontal_solve_symmetric;
+mod frontal_streamed;
 mod kernel_arguments;
 mod levelize;
 mod module_edges;

@@ -4,7 +4,9 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
-use crate::api::{compiler, klu, ours, run};
+use luge_testkit::process::run;
+
+use crate::api::{compiler, klu, ours};
 
 /// Builds the program against a library, by the name of its file.
 fn build(program: &Path, library: &str, folder: &Path) -> Option<()> {

@@ -4,7 +4,9 @@ use std::mem::offset_of;
 
 use luge_klu::layout::{Common, Numeric, Symbolic};
 
-use crate::api::{compiler, run};
+use luge_testkit::process::run;
+
+use crate::api::compiler;
 
 /// Each field by its name in C.
 macro_rules! fields {

@@ -6,7 +6,9 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::api::{compiler, klu, ours, run};
+use luge_testkit::process::run;
+
+use crate::api::{compiler, klu, ours};
 
 /// Library of SUNDIALS, folder, name, arguments, and a text that the output has.
 const EXAMPLES: [(&str, &str, &str, &[&str], &str); 12] = [

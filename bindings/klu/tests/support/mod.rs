@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 use std::ptr;
 
 use libloading::Library;
@@ -234,20 +234,6 @@ pub fn compiler() -> Option<Command> {
         command.arg("-isystem").arg(folder);
     }
     Some(command)
-}
-
-/// Runs a command that must not fail, and answers with what it printed.
-pub fn run(command: &mut Command) -> String {
-    let Output {
-        status,
-        stdout,
-        stderr,
-    } = command
-        .output()
-        .unwrap_or_else(|error| panic!("{command:?} does not start: {error}"));
-    let [out, err] = [stdout, stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
-    assert!(status.success(), "{command:?}: {status}\n{out}{err}");
-    out
 }
 
 /// An analysis and factors, freed with their value.

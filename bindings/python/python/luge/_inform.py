@@ -101,6 +101,10 @@ class Inform:
     """Devices that share in a factorization, on a group of them."""
     predicted_speedup: float | None
     """Predicted time of a factorization on one of them over that on all."""
+    peer_factor_bytes: int | None
+    """Where the first device has no room for the factors, bytes of them on the others of its group."""
+    host_factor_bytes: int | None
+    """Likewise in the host's memory."""
     backend: str
     """``"cpu"`` or ``"cuda"``."""
     device: str

@@ -175,6 +175,12 @@ impl FrontClass {
     pub fn is_cut(self) -> bool {
         self >= Self::Tiled
     }
+
+    /// Whether a part of a tree can be told of the element alone of a front of this class and so many rows: it is cut into
+    /// tiles for its own size, so its parent is planned as if it were there.
+    pub fn can_be_given(self, rows: u32, limits: &Limits) -> bool {
+        self.is_cut() && self == Self::of(rows, None, limits)
+    }
 }
 
 impl<'a> Pairs<'a> {

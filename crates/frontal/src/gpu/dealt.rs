@@ -86,18 +86,14 @@ impl DealtPlan {
     ) -> Result<Self, DeviceError> {
         let whole = symbolic.tree_and_layout();
         let fronts = whole.0.fronts();
-        // The device of each front in a subtree that is dealt out.
-        let mut device_of = vec![None; fronts.len()];
-        for (device, roots) in mapping.roots.iter().enumerate() {
-            for &root in roots {
-                device_of[root as usize] = Some(device);
-            }
-        }
-        for s in (0..fronts.len()).rev() {
-            if let Some(&Some(device)) = device_of.get(fronts[s].parent as usize) {
-                device_of[s] = Some(device);
-            }
-        }
+        let devices: Vec<usize> = mapping
+            .roots
+            .iter()
+            .enumerate()
+            .flat_map(|(device, roots)| roots.iter().map(move |_| device))
+            .collect();
+        let subtrees = whole.0.subtrees(mapping.roots.iter().flatten().copied());
+        let device_of = |s: usize| subtrees[s].map(|number| devices[number as usize]);
         let planned = |portion: &Portion, stream: &Stream| {
             let memory = MemoryPlan::of_tree::<S>(&portion.tree, memory.limits, memory.costs);
             let plan = Plan::new::<S>((&portion.tree, &portion.layout), source, &memory, threads);
@@ -111,14 +107,14 @@ impl DealtPlan {
             number.map_or(0, |number| memory.elements.place[number] as usize)
         };
         let above = || {
-            let above = Portion::new(whole, |s| device_of[s].is_none(), Slots::Whole);
+            let above = Portion::new(whole, |s| device_of(s).is_none(), Slots::Whole);
             let (plan, memory) = planned(&above, stream)?;
             Ok::<_, DeviceError>((above, plan, memory))
         };
         let part = |(device, roots): (usize, &Vec<u32>)| {
             let peer = device.checked_sub(1).map(|number| peers[number].clone());
             let slots = peer.as_ref().map_or(Slots::Whole, |_| Slots::Own);
-            let portion = Portion::new(whole, |s| device_of[s] == Some(device), slots);
+            let portion = Portion::new(whole, |s| device_of(s) == Some(device), slots);
             let (plan, memory) = planned(&portion, peer.as_ref().unwrap_or(stream))?;
             let subtree = |&root: &u32| {
                 let first = first_of_subtree(whole.0, root) as usize;
@@ -315,6 +311,7 @@ impl Part {
                 factors: &mut there.factors,
                 pivot_rows: &mut there.pivot_rows,
                 row_places: &mut there.row_places,
+                stored_panels: None,
             },
         };
         launches.enqueue(peer, &mut kernels.on(&mut there.own))

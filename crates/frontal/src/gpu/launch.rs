@@ -11,6 +11,7 @@ use luge_gpu_kernels::frontal::plan::{
 use super::dealt::{DealtOut, PartMemory};
 use super::memory::counted_bytes;
 use super::solve::Vectors;
+use super::streamed::{Chained, HostElements, StoredPanels};
 use super::tree::{DevicePlan, DeviceTree};
 use super::{DeviceFrontalError, DeviceScalar};
 use crate::storage::Storage;
@@ -29,8 +30,17 @@ pub(super) struct Working<T: DeviceScalar> {
     own: Counted<T>,
     /// Of the parts of a tree that is dealt out to devices.
     parts: Vec<PartMemory<T>>,
+    /// Of a tree in links.
+    links: Option<LinkMemory<T>>,
     /// What solves work in beside the elements.
     vectors: Vectors<T>,
+}
+
+/// What the links of a tree work in, beside the last.
+#[derive(Debug)]
+struct LinkMemory<T: DeviceScalar> {
+    counted: Vec<Counted<T>>,
+    elements: HostElements<T>,
 }
 
 /// What the launches of one plan work in: elements, counters, their report.
@@ -64,9 +74,27 @@ impl<T: DeviceScalar> Workspace<T> {
     ) -> Result<Self, DeviceFrontalError> {
         let n = tree.symbolic.n();
         let parts = tree.parts.iter();
+        let (own, links) = match &tree.chain {
+            None => (Counted::new(stream, &tree.plan, n)?, None),
+            Some(chain) => {
+                let elements = match S::SYMMETRIC {
+                    // Nobody writes what is above their diagonals, and all of it is sent.
+                    true => stream.alloc_zeroed(chain.element_entries)?,
+                    false => stream.alloc(chain.element_entries)?,
+                };
+                let counted = |plan| Counted::with(stream, plan, n, stream.alloc(0)?);
+                let memory = LinkMemory {
+                    counted: chain.plans.iter().map(counted).collect::<Result<_, _>>()?,
+                    elements: HostElements::new(stream, chain)?,
+                };
+                let own = Counted::with(stream, &tree.plan, n, elements)?;
+                (own, Some(memory))
+            }
+        };
         Ok(Self {
             working: Mutex::new(Working {
-                own: Counted::new(stream, &tree.plan, n)?,
+                own,
+                links,
                 parts: parts
                     .map(|part| PartMemory::new::<S>(stream, part, n))
                     .collect::<Result<_, _>>()?,
@@ -78,12 +106,15 @@ impl<T: DeviceScalar> Workspace<T> {
     /// Bytes on the device that it takes, with what a solve for one right-hand side works in. Those on other devices are
     /// not counted.
     pub fn bytes<S: Storage>(tree: &DeviceTree<S>) -> u64 {
-        let of_solves = Vectors::<T>::bytes(tree, tree.plan.element_entries);
+        let elements = tree.chain.as_ref();
+        let elements = elements.map_or(tree.plan.element_entries, |chain| {
+            chain.element_entries as u64
+        });
         let value_bytes = size_of::<T>();
         let whole = || counted_bytes(&tree.plan, tree.symbolic.n(), value_bytes);
-        of_solves
+        Vectors::<T>::bytes(tree, elements)
             + tree
-                .dealt_workspace_bytes(value_bytes)
+                .planned_workspace_bytes(value_bytes)
                 .unwrap_or_else(whole)
     }
 
@@ -102,8 +133,19 @@ impl<T: DeviceScalar> Working<T> {
 impl<T: DeviceScalar> Counted<T> {
     /// For a plan, whose fronts have pivots among `n`.
     pub fn new(stream: &Stream, plan: &DevicePlan, n: usize) -> Result<Self, DeviceError> {
+        let elements = stream.alloc(plan.element_entries as usize)?;
+        Self::with(stream, plan, n, elements)
+    }
+
+    /// As [`new`](Self::new), with memory for the elements.
+    fn with(
+        stream: &Stream,
+        plan: &DevicePlan,
+        n: usize,
+        elements: Buffer<T>,
+    ) -> Result<Self, DeviceError> {
         Ok(Self {
-            elements: stream.alloc(plan.element_entries as usize)?,
+            elements,
             joined: stream.alloc_zeroed(plan.fronts.len())?,
             arrived: stream.alloc_zeroed(plan.num_large)?,
             assembled: stream.alloc_zeroed(plan.num_large)?,
@@ -124,7 +166,7 @@ impl<T: DeviceScalar> Counted<T> {
         Ok(Report { words })
     }
 
-    /// Notes which of the pivots the search that was enqueued last has failed at.
+    /// Notes which of these pivots the search that was enqueued last has failed at.
     pub fn note_failed(
         &self,
         stream: &Stream,
@@ -133,7 +175,7 @@ impl<T: DeviceScalar> Counted<T> {
     ) -> Result<(), DeviceError> {
         let epochs = stream.download(&self.failed.slice(pivots.clone()))?;
         for (has_failed, epoch) in has_failed[pivots].iter_mut().zip(epochs) {
-            *has_failed = epoch == self.epoch;
+            *has_failed |= epoch == self.epoch;
         }
         Ok(())
     }
@@ -156,6 +198,9 @@ pub(super) trait FrontKernels<T: DeviceScalar> {
         there: &OwnValues<T>,
         pivots: Range<usize>,
     ) -> Result<(), DeviceError>;
+
+    /// Whether panels are those of factors; else the launch is one that searches pivots alone.
+    fn leave_panels(&self) -> bool;
 
     /// The kernel for wide fronts or the one for all others.
     fn desc(&self, is_wide: bool) -> &'static KernelDesc;
@@ -214,6 +259,8 @@ pub(super) struct Results<'a, T: DeviceScalar> {
     pub factors: &'a mut Buffer<T>,
     pub pivot_rows: &'a mut Buffer<u32>,
     pub row_places: &'a mut Buffer<u32>,
+    /// Panels that are kept elsewhere, of a tree in links.
+    pub stored_panels: Option<&'a mut StoredPanels<T>>,
 }
 
 impl<T: DeviceScalar, S: Storage> Factorization<'_, T, S> {
@@ -243,7 +290,22 @@ impl<T: DeviceScalar, S: Storage> Factorization<'_, T, S> {
             return Ok(());
         }
         let mut working = workspace.lock();
-        let Working { own, parts, .. } = &mut *working;
+        let Working {
+            own, parts, links, ..
+        } = &mut *working;
+        if let (Some(chain), Some(memory)) = (&tree.chain, links) {
+            let panels = results.stored_panels.take().expect("panels elsewhere");
+            let chained = Chained {
+                chain,
+                last: &tree.plan,
+                values,
+                rule,
+                elements: &mut memory.elements,
+                panels,
+                counted: &mut memory.counted,
+            };
+            return Ok(chained.enqueue::<S>(stream, own, &mut results, kernels)?);
+        }
         let dealt = DealtOut {
             parts: &tree.parts,
             memory: parts,
@@ -277,6 +339,7 @@ impl<T: DeviceScalar> Results<'_, T> {
             factors: self.factors,
             pivot_rows: self.pivot_rows,
             row_places: self.row_places,
+            stored_panels: None,
         }
     }
 }
@@ -403,8 +466,10 @@ impl<T: DeviceScalar> Workspace<T> {
     pub(super) fn report(&self) -> Result<Report, DeviceError> {
         let working = self.lock();
         let mut report = working.own.report()?;
-        for part in &working.parts {
-            report.add(part.counted.report()?);
+        let of_parts = working.parts.iter().map(|part| &part.counted);
+        let of_links = working.links.iter().flat_map(|links| &links.counted);
+        for counted in of_parts.chain(of_links) {
+            report.add(counted.report()?);
         }
         Ok(report)
     }
@@ -418,7 +483,10 @@ impl<T: DeviceScalar> Workspace<T> {
         let working = self.lock();
         let n = tree.symbolic.n();
         let mut has_failed = vec![false; n];
-        working.own.note_failed(stream, 0..n, &mut has_failed)?;
+        let of_links = working.links.iter().flat_map(|links| &links.counted);
+        for counted in std::iter::once(&working.own).chain(of_links) {
+            counted.note_failed(stream, 0..n, &mut has_failed)?;
+        }
         for (part, memory) in tree.parts.iter().zip(&working.parts) {
             let stream = part.peer.as_ref().unwrap_or(stream);
             for subtree in &part.subtrees {

@@ -131,12 +131,9 @@ impl<'a> Forecast<'a> {
         forecast
     }
 
-    /// Whether others can be told of the element of a front alone: it is cut into tiles for its own size, so its parent is
-    /// planned as if it were there.
     fn can_be_given(&self, s: u32) -> bool {
         let front = &self.tree.fronts()[s as usize];
-        let class = self.classes[s as usize];
-        class.is_cut() && class == FrontClass::of(front.size(), None, self.limits)
+        self.classes[s as usize].can_be_given(front.size(), self.limits)
     }
 
     /// The subtrees with these roots that take more than `least` seconds; in place of one that cannot be given those below it.
@@ -209,19 +206,12 @@ impl<'a> Forecast<'a> {
     /// Seconds of the longest path through the fronts that are in none of these subtrees.
     fn path_above(&self, roots: &[Vec<u32>]) -> f64 {
         let fronts = self.tree.fronts();
-        // Of what is below each front; negative in the subtrees.
+        let subtrees = self.tree.subtrees(roots.iter().flatten().copied());
+        // Of what is below each front.
         let mut below = vec![0.0f64; fronts.len()];
-        for &root in roots.iter().flatten() {
-            below[root as usize] = -1.0;
-        }
-        for s in (0..fronts.len()).rev() {
-            if below.get(fronts[s].parent as usize) == Some(&-1.0) {
-                below[s] = -1.0;
-            }
-        }
         let mut longest = 0.0f64;
         for (s, front) in fronts.iter().enumerate() {
-            if below[s] >= 0.0 {
+            if subtrees[s].is_none() {
                 let end = below[s] + self.own[s];
                 match below.get_mut(front.parent as usize) {
                     Some(above) => *above = above.max(end + self.costs.join_seconds()),
@@ -234,24 +224,17 @@ impl<'a> Forecast<'a> {
 
     /// Whether each of these subtrees can be dealt out, and none is part of another.
     fn can_be_dealt(&self, roots: &[Vec<u32>]) -> bool {
-        let fronts = self.tree.fronts();
-        let mut is_dealt = vec![false; fronts.len()];
-        for &root in roots.iter().flatten() {
-            let Some(is_dealt) = is_dealt.get_mut(root as usize) else {
-                return false;
-            };
-            if std::mem::replace(is_dealt, true) || !self.can_be_given(root) {
-                return false;
-            }
+        let mut roots = roots.iter().flatten().copied();
+        let num_fronts = self.tree.num_supernodes();
+        if !roots
+            .clone()
+            .all(|root| (root as usize) < num_fronts && self.can_be_given(root))
+        {
+            return false;
         }
-        for s in (0..fronts.len()).rev() {
-            if is_dealt.get(fronts[s].parent as usize) == Some(&true)
-                && std::mem::replace(&mut is_dealt[s], true)
-            {
-                return false;
-            }
-        }
-        true
+        let subtrees = self.tree.subtrees(roots.clone());
+        let mut numbers = 0..;
+        roots.all(|root| subtrees[root as usize] == numbers.next())
     }
 }
 

@@ -10,6 +10,7 @@ use super::classes::{FrontClass, Limits, Shape};
 use super::cost::DeviceCosts;
 use super::mapping::Mapping;
 use super::plan::elements::Elements;
+use super::streamed::Division;
 use super::tree::DevicePlan;
 use crate::storage::Storage;
 use crate::symbolic::Symbolic;
@@ -89,6 +90,17 @@ impl MemoryPlan {
         Mapping::of_roots::<S>(&symbolic.tree, limits, costs, roots, value_bytes)
     }
 
+    /// The tree that this was made for in links whose panels and elements, of values of `value_bytes` bytes, take at most `bytes`
+    /// bytes; none if its largest front takes more. n·log n for n fronts.
+    pub fn division<S: Storage>(
+        &self,
+        symbolic: &Symbolic<S>,
+        value_bytes: usize,
+        bytes: u64,
+    ) -> Option<Division> {
+        Division::within(symbolic, self, value_bytes, bytes)
+    }
+
     /// Bytes of this on the host.
     pub fn host_bytes(&self) -> u64 {
         self.elements.bytes()
@@ -156,13 +168,26 @@ impl<S: Storage> DeviceTree<S> {
 }
 
 impl<S: Storage> DeviceTree<S> {
-    /// Of a tree that is dealt out, what [`workspace_bytes`](Self::workspace_bytes) are of one that is not.
-    pub fn dealt_workspace_bytes(&self, value_bytes: usize) -> Option<u64> {
+    /// Of a tree that is dealt out or in links, what [`workspace_bytes`](Self::workspace_bytes) are of one that is not.
+    pub fn planned_workspace_bytes(&self, value_bytes: usize) -> Option<u64> {
         let n = self.symbolic.n();
+        if let Some(chain) = &self.chain {
+            let last = counted_bytes(&self.plan, n, value_bytes);
+            return Some(last + chain.bytes_beside_last(&self.plan, n, value_bytes));
+        }
         let own = self.parts.iter().filter(|part| part.peer.is_none());
         let of_parts = own.map(|part| counted_bytes(&part.plan, n, value_bytes));
         let above = counted_bytes(&self.plan, n, value_bytes);
         (!self.parts.is_empty()).then(|| above + of_parts.sum::<u64>())
+    }
+
+    /// Of a tree in links, bytes of the panels of one matrix that are on the device, of those on its peers, and of those on the
+    /// host, with what crosses between links there.
+    pub fn streamed_bytes(&self, value_bytes: usize) -> Option<[u64; 3]> {
+        let chain = self.chain.as_ref()?;
+        let [on_peers, on_host] = chain.bytes_elsewhere(value_bytes);
+        let on_device = (2 * chain.panel_entries * value_bytes) as u64;
+        Some([on_device, on_peers, on_host])
     }
 
     /// Of a tree that is dealt out, the numbers of other devices in their group, and the bytes that the factors of a matrix

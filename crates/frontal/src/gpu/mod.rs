@@ -11,7 +11,7 @@
 //! then the tree is planned anew.
 //!
 //! Memory: the factors, and a [`Workspace`] with as many elements as are needed at once, which factors of many matrices may
-//! share.
+//! share. Factors that a device has no room for are [elsewhere](DeviceTree::upload_streamed), but for a part at a time.
 
 mod classes;
 mod cost;
@@ -26,6 +26,7 @@ mod parts;
 mod placement;
 mod plan;
 mod solve;
+mod streamed;
 mod tiles;
 mod tree;
 
@@ -49,6 +50,7 @@ pub use placement::Placement;
 pub use solve::SymmetricFactors;
 #[doc(hidden)]
 pub use solve::UploadedLdlt;
+pub use streamed::{Division, Room};
 pub use tree::DeviceTree;
 
 /// A type that the device factorizes in: `f32` or `f64`.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use luge_device::{Buffer, DeviceError, RecordBuffer, Stream, Uploads};
 use luge_gpu_kernels::frontal::plan::{Child, Piece, SmallFront, Sum, Task, Wait};
 
+use super::DeviceScalar;
 use super::classes::Limits;
 use super::cost::DeviceCosts;
 use super::dealt::{DealtPlan, Part};
@@ -13,6 +14,7 @@ use super::memory::MemoryPlan;
 use super::placement::Placement;
 use super::plan::{LaunchOf, Plan, Source};
 use super::solve::{SolvePlan, SolveRecords};
+use super::streamed::{Chain, Division, StoredPanels};
 use crate::shares::both;
 use crate::storage::{Full, Storage};
 use crate::symbolic::Symbolic;
@@ -33,6 +35,18 @@ pub struct DeviceTree<S: Storage = Full> {
     pub(super) row_idx: Buffer<u32>,
     /// The subtrees of each device, if the tree is dealt out; `plan` is then what is above them.
     pub(super) parts: Vec<Part>,
+    /// The links, if the tree is in several; `plan` is then that of the last.
+    pub(super) chain: Option<Chain>,
+}
+
+/// How a tree is planned.
+enum Planned<'a> {
+    /// As one.
+    Whole,
+    /// With subtrees for other devices, of which these are streams.
+    Dealt(&'a [Stream], &'a Mapping),
+    /// In links.
+    Streamed(&'a Division, &'a [(Stream, u64)], usize),
 }
 
 /// A [`Plan`] on the device.
@@ -103,7 +117,13 @@ impl<S: Storage> DeviceTree<S> {
     ) -> Result<Self, DeviceError> {
         let limits = Limits::default().on(&stream.device()).stored_as::<S>();
         if limits == memory.limits {
-            Self::upload_planned((stream, None), symbolic, memory, placement, threads)
+            Self::upload_planned(
+                (stream, Planned::Whole),
+                symbolic,
+                memory,
+                placement,
+                threads,
+            )
         } else {
             Self::upload_with(stream, symbolic, placement, limits, threads)
         }
@@ -134,8 +154,40 @@ impl<S: Storage> DeviceTree<S> {
             peers.len() + 1,
             "a device for each part"
         );
-        let dealt = Some((peers, mapping));
+        let dealt = Planned::Dealt(peers, mapping);
         Self::upload_planned((stream, dealt), symbolic, memory, placement, threads)
+    }
+
+    /// As [`upload`](Self::upload), for factors that are elsewhere, but for those of two links of the division at a time: in the
+    /// memory of `peers`, for values of `value_bytes` bytes, as far as these have room, else in page-locked memory of the host.
+    /// They are the same, bit for bit.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError`].
+    ///
+    /// # Panics
+    ///
+    /// As [`upload`](Self::upload); if the division is not one of this tree; and if there are entries right of the diagonal
+    /// blocks, for solves go up and down the whole forest once.
+    #[track_caller]
+    pub fn upload_streamed(
+        (stream, peers): (&Stream, &[(Stream, u64)]),
+        value_bytes: usize,
+        symbolic: &Arc<Symbolic<S>>,
+        division: &Division,
+        memory: &MemoryPlan,
+        placement: &Placement<'_>,
+        threads: usize,
+    ) -> Result<Self, DeviceError> {
+        assert_eq!(
+            division.link_of.len(),
+            symbolic.tree.num_supernodes(),
+            "a link for each front"
+        );
+        assert_eq!(placement.coupling.nnz(), 0, "diagonal blocks alone");
+        let streamed = Planned::Streamed(division, peers, value_bytes);
+        Self::upload_planned((stream, streamed), symbolic, memory, placement, threads)
     }
 
     /// As [`upload`](Self::upload), with other limits between the classes of fronts.
@@ -157,12 +209,18 @@ impl<S: Storage> DeviceTree<S> {
     ) -> Result<Self, DeviceError> {
         let limits = limits.on(&stream.device());
         let memory = MemoryPlan::with(symbolic, limits, DeviceCosts::default());
-        Self::upload_planned((stream, None), symbolic, &memory, placement, threads)
+        Self::upload_planned(
+            (stream, Planned::Whole),
+            symbolic,
+            &memory,
+            placement,
+            threads,
+        )
     }
 
     #[track_caller]
     fn upload_planned(
-        (stream, dealt): (&Stream, Option<(&[Stream], &Mapping)>),
+        (stream, planned): (&Stream, Planned<'_>),
         symbolic: &Arc<Symbolic<S>>,
         memory: &MemoryPlan,
         placement: &Placement<'_>,
@@ -176,37 +234,49 @@ impl<S: Storage> DeviceTree<S> {
             rows: &rows,
             cols: &cols,
         };
-        // One of them is copied while the other is still being planned.
-        let (factorization, solve) = both(
-            threads,
-            || {
-                if let Some((peers, mapping)) = dealt {
-                    let devices = (stream, peers);
-                    return DealtPlan::upload(devices, symbolic, mapping, source, memory, threads);
+        let to_factorize = || {
+            let (devices, mapping) = match planned {
+                Planned::Dealt(peers, mapping) => ((stream, peers), mapping),
+                Planned::Streamed(division, peers, value_bytes) => {
+                    let peers = (peers, value_bytes);
+                    let streamed =
+                        Chain::upload(stream, peers, symbolic, division, source, memory, threads);
+                    return streamed.map(|(chain, last)| (last, Vec::new(), Some(chain)));
                 }
-                let plan = Plan::new::<S>(symbolic.tree_and_layout(), source, memory, threads);
-                let mut uploads = Uploads::new(stream);
-                let on_device = DevicePlan::upload(&mut uploads, &plan, &tree.relative)?;
-                uploads.finish_on(threads)?;
-                Ok::<_, DeviceError>(DealtPlan {
-                    above: on_device,
-                    parts: Vec::new(),
-                })
-            },
-            || {
-                let records = SolveRecords::new(symbolic, placement, &memory.costs, threads);
-                let mut uploads = Uploads::new(stream);
-                let on_device = SolvePlan::upload(&mut uploads, &records, placement, &rows, &cols)?;
-                let row_idx = uploads.add(&tree.rows)?;
-                uploads.finish_on(threads)?;
-                Ok::<_, DeviceError>((on_device, row_idx))
-            },
-        );
-        let DealtPlan { above, parts } = factorization?;
-        let (solve, row_idx) = solve?;
+                Planned::Whole => {
+                    let plan = Plan::new::<S>(symbolic.tree_and_layout(), source, memory, threads);
+                    let mut uploads = Uploads::new(stream);
+                    let on_device = DevicePlan::upload(&mut uploads, &plan, &tree.relative)?;
+                    uploads.finish_on(threads)?;
+                    return Ok((on_device, Vec::new(), None));
+                }
+            };
+            let dealt = DealtPlan::upload(devices, symbolic, mapping, source, memory, threads)?;
+            Ok::<_, DeviceError>((dealt.above, dealt.parts, None))
+        };
+        let to_solve = |chain: Option<&Chain>, threads| {
+            let links = chain.map(|chain| (&*chain.link_of, &*chain.slots));
+            let records = SolveRecords::new(symbolic, placement, links, &memory.costs, threads);
+            let mut uploads = Uploads::new(stream);
+            let on_device = SolvePlan::upload(&mut uploads, &records, placement, &rows, &cols)?;
+            let row_idx = uploads.add(&tree.rows)?;
+            uploads.finish_on(threads)?;
+            Ok::<_, DeviceError>((on_device, row_idx))
+        };
+        let ((plan, parts, chain), (solve, row_idx)) = if let Planned::Streamed(..) = planned {
+            // Where the panels of a front are depends on its link.
+            let factorization = to_factorize()?;
+            let solve = to_solve(factorization.2.as_ref(), threads)?;
+            (factorization, solve)
+        } else {
+            // One of them is copied while the other is still being planned.
+            let (factorization, solve) = both(threads, to_factorize, || to_solve(None, threads));
+            (factorization?, solve?)
+        };
         Ok(Self {
-            plan: above,
+            plan,
             parts,
+            chain,
             solve,
             row_idx,
             max_source: num_sources(placement.entries).max(num_sources(placement.coupling_entries)),
@@ -223,8 +293,32 @@ impl<S: Storage> DeviceTree<S> {
 
     /// Launches of a factorization: one, unless fronts are wide or several devices work on it.
     pub fn num_launches(&self) -> usize {
-        let of_parts = self.parts.iter().map(|part| part.plan.launches.len());
-        self.plan.launches.len() + of_parts.sum::<usize>()
+        let of_parts = self.parts.iter().map(|part| &part.plan);
+        let of_links = self.chain.iter().flat_map(|chain| &chain.plans);
+        let others = of_parts.chain(of_links).map(|plan| plan.launches.len());
+        self.plan.launches.len() + others.sum::<usize>()
+    }
+
+    /// Links of a tree whose factors are in the host's memory but for those of one; 1 for any other.
+    pub fn num_links(&self) -> usize {
+        self.chain.as_ref().map_or(1, Chain::num_links)
+    }
+
+    /// Memory of the host for the panels of one matrix, if the tree is in links.
+    pub(super) fn stored_panels<T: DeviceScalar>(
+        &self,
+        stream: &Stream,
+    ) -> Result<Option<StoredPanels<T>>, DeviceError> {
+        let chain = self.chain.as_ref();
+        chain
+            .map(|chain| StoredPanels::new(stream, chain))
+            .transpose()
+    }
+
+    /// Entries of the panels that are on the device at once.
+    pub(super) fn panel_entries(&self) -> usize {
+        let all = self.symbolic.layout.slots as usize;
+        self.chain.as_ref().map_or(all, |chain| chain.panel_entries)
     }
 
     /// Devices that work on a factorization.
@@ -348,7 +442,7 @@ mod tests {
             };
             let memory = MemoryPlan::with(&tree, limits, costs);
             let plan = Plan::new::<S>(tree.tree_and_layout(), source, &memory, threads);
-            let solve = SolveRecords::new(&tree, &placement, &costs, threads);
+            let solve = SolveRecords::new(&tree, &placement, None, &costs, threads);
             (plan, solve, rows, cols)
         };
         assert!(planned(1) == planned(4), "plans differ");

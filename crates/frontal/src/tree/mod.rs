@@ -314,6 +314,22 @@ impl AssemblyTree {
         self.max_front as usize
     }
 
+    /// Which of the subtrees with these roots each front is in, by number; of two of which one is part of the other, that is the
+    /// larger one, and of two equal ones the last.
+    #[cfg(feature = "gpu")]
+    pub(crate) fn subtrees(&self, roots: impl Iterator<Item = u32>) -> Vec<Option<u32>> {
+        let mut subtrees = vec![None; self.fronts.len()];
+        for (number, root) in (0..).zip(roots) {
+            subtrees[root as usize] = Some(number);
+        }
+        for s in (0..self.fronts.len()).rev() {
+            if let Some(&Some(number)) = subtrees.get(self.fronts[s].parent as usize) {
+                subtrees[s] = Some(number);
+            }
+        }
+        subtrees
+    }
+
     /// A part of the tree: fronts in the order of this one, which know their parents among themselves, with their rows and the
     /// positions of these in the parents' fronts.
     #[cfg(feature = "gpu")]

@@ -30,6 +30,7 @@ pub(crate) struct GpuBackend {
     stream: Stream,
     columns: Arc<DeviceColumns>,
     deal_out: DealOut,
+    host_factors: Option<u64>,
     /// The other devices of its group, which have none themselves.
     peers: Arc<[GpuBackend]>,
 }
@@ -112,6 +113,9 @@ impl GpuBackend {
             stream: device.create_stream()?,
             columns: Arc::new(options.device_columns.clone()),
             deal_out: options.deal_out,
+            host_factors: options
+                .host_factors
+                .then(|| options.max_host_bytes.unwrap_or(u64::MAX)),
             peers: Arc::new([]),
         })
     }
@@ -130,6 +134,11 @@ impl GpuBackend {
         self.deal_out
     }
 
+    /// Bytes that factors may take in the host's memory where they have no room on the device; none if they may not.
+    pub(crate) fn host_factors(&self) -> Option<u64> {
+        self.host_factors
+    }
+
     /// All devices of the group, this one first.
     fn devices(&self) -> impl Iterator<Item = &Self> {
         std::iter::once(self).chain(self.peers.iter())
@@ -141,6 +150,7 @@ impl GpuBackend {
             stream: stream.clone(),
             columns: Arc::clone(&self.columns),
             deal_out: self.deal_out,
+            host_factors: self.host_factors,
             peers: Arc::new([]),
         }
     }
@@ -149,19 +159,6 @@ impl GpuBackend {
     pub(crate) fn available_bytes(&self) -> Result<u64, Error> {
         let available = self.stream.device().available_bytes();
         available.map_err(|e| Error::from_device(e, "numeric"))
-    }
-
-    /// Refuses factors that are predicted to take `asked` bytes if there are fewer.
-    pub(crate) fn check_memory(&self, asked: u64) -> Result<(), Error> {
-        let available = self.available_bytes()?;
-        if asked > available {
-            return Err(Error::OutOfMemory {
-                asked,
-                available,
-                phase: "numeric",
-            });
-        }
-        Ok(())
     }
 
     pub(crate) fn description(&self) -> Description {

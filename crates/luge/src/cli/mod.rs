@@ -117,7 +117,10 @@ struct SolverArguments {
     /// Most bytes on the host; more is refused before it is allocated.
     #[arg(long, value_name = "BYTES")]
     max_bytes: Option<u64>,
-    /// Most bytes on the GPU; factors that are predicted to take more are refused.
+    /// Factors that a GPU has no room for are refused; without it they go to the host's memory where that is possible.
+    #[arg(long)]
+    no_host_factors: bool,
+    /// Most bytes on the GPU; what is predicted to take more is refused.
     #[arg(long, value_name = "BYTES")]
     max_device_bytes: Option<u64>,
     /// Type of the factors; with f32 refinement recovers the accuracy of f64.
@@ -414,6 +417,7 @@ impl SolverArguments {
                 DealOutName::Never => DealOut::Never,
                 DealOutName::Always => DealOut::Always,
             })
+            .host_factors(!self.no_host_factors)
             .threads(self.threads.map(usize::from))
             .keep_order(self.save_analysis.is_some())
             .max_host_bytes(self.max_bytes)

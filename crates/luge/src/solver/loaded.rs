@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use luge_ordering::{MethodUsed, OrderingSeconds, Prediction, SymmetricOrdering};
-use luge_sparse::{Compression, Form, Index, MatrixRef, PatternRef, Scalar, bytes_of, to_u32};
+use luge_sparse::{Compression, Form, Index, MatrixRef, PatternRef, Scalar, bytes_of};
 
 use super::{PATTERN_PER_ENTRY, Solver, Stored};
 use crate::attempts::Remedy;
@@ -99,15 +99,7 @@ impl Solver {
     ) -> Result<Factors<T>, Error> {
         let start = Instant::now();
         let (n, nnz) = (a.rows(), a.nnz());
-        if a.cols() != n {
-            return Err(Error::NotSquare {
-                rows: n,
-                cols: a.cols(),
-            });
-        }
-        to_u32(n, "number of rows")?;
-        planner::<T::Wide>().check(&self.options)?;
-        self.check_lengths(n)?;
+        let limits = self.limits_for::<T, I>(a)?;
         if !matches!(self.backend, Backend::Cpu { .. }) {
             return Err(SavedError::OtherOption {
                 option: "backend",
@@ -116,11 +108,6 @@ impl Solver {
             }
             .into());
         }
-        let limits = Limits {
-            cancel: self.options.cancel.clone(),
-            max_host_bytes: self.options.max_host_bytes,
-            memory: self.memory.clone(),
-        };
         let mut source = Source::new(&mut source, &limits);
         // Permutations, scaling, blocks and a forest, as they are read and as they are.
         let _of_head = limits.reserve(96 * n as u64, "ordering")?;

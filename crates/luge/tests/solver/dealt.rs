@@ -12,7 +12,7 @@ fn group(count: usize, deal_out: DealOut) -> Options {
 }
 
 /// Full blocks of a hundred rows, each of which is a front in tiles, below a full block of twelve.
-fn star() -> CsMat<f64> {
+pub fn star() -> CsMat<f64> {
     let n = 3 * 100 + 12;
     let mut entries = TriMat::new((n, n));
     for i in 0..n {
@@ -26,12 +26,12 @@ fn star() -> CsMat<f64> {
     entries.to_csr()
 }
 
-fn symmetric(a: &CsMat<f64>) -> CsMat<f64> {
+pub fn symmetric(a: &CsMat<f64>) -> CsMat<f64> {
     let transposed = a.transpose_view().to_csr();
     &a.to_csr() + &transposed
 }
 
-fn scaled(a: &CsMat<f64>) -> Vec<f64> {
+pub fn scaled(a: &CsMat<f64>) -> Vec<f64> {
     let values = a.data().iter().enumerate();
     values
         .map(|(p, v)| v * (1.0 + (p % 5) as f64 / 1024.0))
@@ -43,7 +43,7 @@ fn bits(x: &[f64]) -> Vec<u64> {
 }
 
 /// Solutions with A, and with other values of its pattern; and the report on the analysis.
-fn answers(a: &CsMat<f64>, options: Options, others: &[f64]) -> ([Vec<u64>; 2], Inform) {
+pub fn answers(a: &CsMat<f64>, options: Options, others: &[f64]) -> ([Vec<u64>; 2], Inform) {
     let solver = Solver::new(options).unwrap();
     let analysis = solver.analyze(a).unwrap();
     let mut factors = analysis.factorize(a).unwrap();
@@ -119,6 +119,7 @@ fn without_room_for_parts_one_device_factorizes() {
     let (devices, dealt) = analyzed(DealOut::Always, None);
     assert_eq!(devices, Some(2));
     assert!(alone < dealt, "{alone} bytes, {dealt} with parts");
+    assert_eq!(analyzed(DealOut::Always, Some(dealt)), (Some(2), dealt));
     assert_eq!(analyzed(DealOut::Always, Some(alone)), (Some(1), alone));
     let options = group(2, DealOut::Always).max_device_bytes(Some(alone));
     let (found, _) = answers(&a, options, &scaled(&a));

@@ -9,6 +9,7 @@ mod device_delays;
 mod extremes;
 mod facade;
 mod fields;
+mod host_factors;
 mod ldlt;
 mod lower_upper;
 mod matrices;

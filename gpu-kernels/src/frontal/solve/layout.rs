@@ -220,6 +220,10 @@ pub mod factors {
     pub const ALL: u32 = L | D | TRANSPOSED_L;
 }
 
+/// Bit of the word that says which kind of solve it is: the launch goes on with what one before it left in the vectors. So a
+/// solve is several launches, each with some of the tasks.
+pub const GOES_ON: u32 = 8;
+
 /// Right-hand sides of one launch, at most.
 pub const MAX_NRHS: usize = 64;
 

@@ -308,11 +308,13 @@ pub const fn shared_values(many: usize, strips: bool) -> usize {
 fn solve<T: FrontReal, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize>(
     sweep: Sweep<T, K, R, AHEAD, BELOW>,
     lists: Lists,
-    enter: Places,
+    (enter, goes_on): (Places, bool),
     largest: Shared<u32>,
 ) {
     let mut barrier = GridBarrier::new(sweep.vectors.control);
-    sweep.enter(enter, largest, &mut barrier);
+    if !goes_on {
+        sweep.enter(enter, largest, &mut barrier);
+    }
     let num_levels = lists.levels.len();
     let (block, num_blocks) = (thread::block_idx_x(), thread::grid_dim_x());
     let warp = (
@@ -426,14 +428,17 @@ macro_rules! solve_fronts {
                 values,
                 products,
             };
-            solve(sweep, lists, enter, largest);
+            solve(sweep, lists, (enter, $word & layout::GOES_ON != 0), largest);
         }
     };
 }
 
 solve_fronts! {
-    /// Solves A·X = R or, if `transpose` is not 0, Aᵀ·X = R in place in `x`, for one right-hand side after another, with
-    /// factors in whose lists every task is one of a whole front.
+    /// Solves A·X = R or, if bit 0 of `transpose` is set, Aᵀ·X = R in place in `x`, for one right-hand side after another,
+    /// with factors in whose lists every task is one of a whole front.
+    ///
+    /// With the bit [`GOES_ON`](layout::GOES_ON) it goes on with what a launch on the same vectors left, to which `control`
+    /// but for the word of the barrier belongs. The tasks of all launches together are those of one, in the same order.
     ///
     /// See the module for the algorithm, and [`layout`] for the lists. Entry e in the order of elimination is entry
     /// `enter.places[e]` of the right-hand side times 2^`enter.exponents[e]`, and entry `leave.places[e]` of the solution
@@ -452,7 +457,7 @@ solve_fronts! {
     solve_fronts_single: 1, false, 8, 4, 2;
     (transpose: u32, tree, couplings: Couplings<T>)
     require(couplings.entries.len() == couplings.idx.len())
-    General::<T, false> { transpose: transpose != 0, couplings }
+    General::<T, false> { transpose: transpose & 1 != 0, couplings }
 }
 
 solve_fronts! {
@@ -461,7 +466,7 @@ solve_fronts! {
     solve_fronts_many: MANY, false, 4, 2, 2;
     (transpose: u32, tree, couplings: Couplings<T>)
     require(couplings.entries.len() == couplings.idx.len())
-    General::<T, false> { transpose: transpose != 0, couplings }
+    General::<T, false> { transpose: transpose & 1 != 0, couplings }
 }
 
 solve_fronts! {
@@ -469,7 +474,7 @@ solve_fronts! {
     solve_wide_fronts_single: 1, true, 8, 4, 2;
     (transpose: u32, tree, couplings: Couplings<T>)
     require(couplings.entries.len() == couplings.idx.len())
-    General::<T, true> { transpose: transpose != 0, couplings }
+    General::<T, true> { transpose: transpose & 1 != 0, couplings }
 }
 
 solve_fronts! {
@@ -478,7 +483,7 @@ solve_fronts! {
     solve_wide_fronts_many: MANY, true, 4, 2, 2;
     (transpose: u32, tree, couplings: Couplings<T>)
     require(couplings.entries.len() == couplings.idx.len())
-    General::<T, true> { transpose: transpose != 0, couplings }
+    General::<T, true> { transpose: transpose & 1 != 0, couplings }
 }
 
 solve_fronts! {

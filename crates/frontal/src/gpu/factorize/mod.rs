@@ -13,6 +13,7 @@ use luge_sparse::num_traits::Float;
 
 use super::launch::{Arguments, Factorization, FrontKernels, OwnValues, Results, Rule, Workspace};
 use super::solve::SolveState;
+use super::streamed::StoredPanels;
 use super::tree::DeviceTree;
 use super::{DeviceFrontalError, DeviceQuality, DeviceScalar};
 
@@ -30,6 +31,10 @@ impl<T: DeviceScalar> FrontKernels<T> for LuKernels {
 
     fn fetch(&mut self, _: &Stream, _: &OwnValues<T>, _: Range<usize>) -> Result<(), DeviceError> {
         Ok(())
+    }
+
+    fn leave_panels(&self) -> bool {
+        !self.search
     }
 
     fn desc(&self, is_wide: bool) -> &'static KernelDesc {
@@ -74,6 +79,8 @@ impl<T: DeviceScalar> FrontKernels<T> for LuKernels {
 pub struct DeviceFrontalLu<T: DeviceScalar> {
     pub(super) tree: Arc<DeviceTree>,
     workspace: Arc<Workspace<T>>,
+    /// Where `factors` are those of one link of the tree at a time. Before these, for it waits for copies when it is dropped.
+    pub(super) stored_panels: Option<StoredPanels<T>>,
     pub(super) factors: Buffer<T>,
     pub(super) pivot_rows: Buffer<u32>,
     /// Where the exchange of rows puts each of the pivots' rows within its front.
@@ -147,7 +154,8 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
     ) -> Result<Self, DeviceFrontalError> {
         let host = tree.symbolic();
         Ok(Self {
-            factors: stream.alloc(host.layout.slots as usize)?,
+            factors: stream.alloc(tree.panel_entries())?,
+            stored_panels: tree.stored_panels(stream)?,
             pivot_rows: stream.alloc(host.n())?,
             row_places: stream.alloc(host.n())?,
             solve_state: SolveState::new(stream, tree)?,
@@ -293,6 +301,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
                 factors: &mut self.factors,
                 pivot_rows: &mut self.pivot_rows,
                 row_places: &mut self.row_places,
+                stored_panels: self.stored_panels.as_mut(),
             },
         };
         factorization.enqueue(stream, &self.workspace, &mut LuKernels { search })
@@ -360,7 +369,41 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         &self.tree
     }
 
-    /// The panels of all fronts, one after the other: of front s with k pivots and c rows below, (k + c) × k values of
+    /// The diagonal of U, in the order of elimination. Waits for the factorization that was begun last.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceFrontalError::Device`].
+    pub fn pivots(&self, stream: &Stream) -> Result<Vec<T>, DeviceFrontalError> {
+        let tree = &self.tree;
+        let fronts = tree.symbolic.tree.fronts();
+        let mut pivots = vec![T::ZERO; tree.symbolic.n()];
+        let mut take = |s: usize, slot: u64, panels: &[T]| {
+            let front = &fronts[s];
+            let diagonal = panels[slot as usize..]
+                .iter()
+                .step_by(front.size() as usize + 1);
+            for (to, &pivot) in pivots[front.pivot_range()].iter_mut().zip(diagonal) {
+                *to = pivot;
+            }
+        };
+        if let (Some(chain), Some(stored)) = (&tree.chain, &self.stored_panels) {
+            for (link, panels) in (0..).zip(stored.links()) {
+                let panels = panels?;
+                for s in (0..fronts.len()).filter(|&s| chain.link_of[s] == link) {
+                    take(s, chain.slots[s], &panels);
+                }
+            }
+        } else {
+            let panels = stream.download(&self.factors)?;
+            for s in 0..fronts.len() {
+                take(s, tree.symbolic.layout.slot[s], &panels);
+            }
+        }
+        Ok(pivots)
+    }
+
+    /// The panels of all fronts, of a tree in links those of one link, one after the other: of front s with k pivots and c rows below, (k + c) × k values of
     /// L and the pivots' block of U by columns, then c × k values of the rest of U by rows.
     pub fn factors(&self) -> &Buffer<T> {
         &self.factors

@@ -19,10 +19,10 @@ use super::delays::{UploadTree, in_order};
 use super::launch::{
     Arguments, Factorization, FrontKernels, OwnValues, Report, Results, Rule, Workspace,
 };
+use super::streamed::StoredPanels;
 use super::tree::DeviceTree;
 use super::{DeviceFrontalError, DeviceScalar};
 use crate::storage::Lower;
-use crate::symbolic::Symbolic;
 
 /// A search is so many times as strict as is asked for, so that its pivots serve values that differ a little, too.
 const STRICTER: f64 = 1.25;
@@ -124,6 +124,8 @@ pub struct DeviceFrontalLdlt<T: DeviceScalar> {
 /// What the kernels write.
 #[derive(Debug)]
 pub(super) struct Panels<T: DeviceScalar> {
+    /// Where `factors` are those of one link of the tree at a time. Before these, for it waits for copies when it is dropped.
+    pub stored: Option<StoredPanels<T>>,
     pub factors: Buffer<T>,
     /// The kind of each pivot.
     pub kinds: Buffer<u32>,
@@ -139,11 +141,13 @@ pub(super) struct Panels<T: DeviceScalar> {
 
 impl<T: DeviceScalar> Panels<T> {
     /// For a tree; pivots are of order 1, in the order of the tree.
-    fn new(stream: &Stream, symbolic: &Symbolic<Lower>) -> Result<Self, DeviceError> {
+    fn new(stream: &Stream, tree: &DeviceTree<Lower>) -> Result<Self, DeviceError> {
+        let symbolic = &tree.symbolic;
         let n = symbolic.n();
         Ok(Self {
             // Nobody writes the tiles above the diagonal.
-            factors: stream.alloc_zeroed(symbolic.layout.slots as usize)?,
+            factors: stream.alloc_zeroed(tree.panel_entries())?,
+            stored: tree.stored_panels(stream)?,
             kinds: stream.alloc_zeroed(n)?,
             row_places: stream.upload(&in_order(symbolic))?,
             order: stream.upload(&in_order(symbolic))?,
@@ -215,6 +219,10 @@ impl<T: DeviceScalar> FrontKernels<T> for LdltKernels<'_, T> {
             stream.copy_across(&mut self.found_places.slice_mut(pivots), &from)?;
         }
         Ok(())
+    }
+
+    fn leave_panels(&self) -> bool {
+        true
     }
 
     fn desc(&self, _: bool) -> &'static KernelDesc {
@@ -367,7 +375,7 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
     ) -> Result<Self, DeviceFrontalError> {
         let symbolic = tree.symbolic();
         Ok(Self {
-            panels: Panels::new(stream, symbolic)?,
+            panels: Panels::new(stream, tree)?,
             places: in_order(symbolic),
             scale: 1.0,
             rule: None,
@@ -511,7 +519,8 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
         self.tree.symbolic.n() - self.quality.num_zero
     }
 
-    /// The panels of all fronts, one after the other: of front s with k pivots and c rows below, (k + c) × k values by
+    /// The panels of all fronts, of a tree in links those of one link, one after the other: of front s with k pivots and c rows
+    /// below, (k + c) × k values by
     /// columns, of [`Lower`].
     pub fn factors(&self) -> &Buffer<T> {
         &self.panels.factors
@@ -741,6 +750,7 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
         };
         let Panels {
             factors,
+            stored,
             kinds,
             row_places,
             diagonal,
@@ -759,6 +769,7 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
                 factors,
                 pivot_rows: kinds,
                 row_places,
+                stored_panels: stored.as_mut(),
             },
         };
         let mut kernels = LdltKernels {

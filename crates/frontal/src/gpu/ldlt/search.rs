@@ -112,7 +112,7 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
         let workspace = Arc::new(Workspace::new(stream, &tree)?);
         // What has been found, as far as it can stay: most fronts are the same.
         let (places, kinds) = found.carried(symbolic.tree(), tree.symbolic.tree(), &tree.limits);
-        let mut panels = Panels::new(stream, &tree.symbolic)?;
+        let mut panels = Panels::new(stream, &tree)?;
         panels.row_places = stream.upload(&places)?;
         panels.kinds = stream.upload(&kinds)?;
         // All or nothing, or they would be of different trees after an error.

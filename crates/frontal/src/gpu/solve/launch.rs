@@ -5,11 +5,12 @@ use std::ops::Range;
 use luge_device::{Buffer, KernelDesc, LaunchConfig, Stream};
 use luge_gpu_kernels::frontal::solve as kernels;
 use luge_gpu_kernels::frontal::solve::layout::{
-    CouplingsBuffers, FactoredBuffers, MANY, MAX_NRHS, PlacesBuffers, THREADS, VectorsBuffers,
-    factors,
+    CouplingsBuffers, FactoredBuffers, GOES_ON, ListsBuffers, MANY, MAX_NRHS, PlacesBuffers,
+    THREADS, VectorsBuffers, control as words, factors,
 };
 
 use super::{Vectors, vector_entries};
+use crate::gpu::streamed::StoredPanels;
 use crate::gpu::{DeviceFrontalError, DeviceScalar, DeviceTree};
 use crate::storage::Storage;
 
@@ -88,7 +89,9 @@ impl<T: DeviceScalar> Kind<'_, T> {
 #[derive(Debug)]
 pub(in crate::gpu) struct Solve<'a, T: DeviceScalar, S: Storage> {
     pub tree: &'a DeviceTree<S>,
-    pub panels: &'a Buffer<T>,
+    pub panels: &'a mut Buffer<T>,
+    /// Where `panels` are those of one link of the tree at a time.
+    pub stored_panels: Option<&'a mut StoredPanels<T>>,
     /// The exchanges of rows of each front as one permutation.
     pub order: &'a Buffer<u32>,
     pub kind: Kind<'a, T>,
@@ -104,7 +107,7 @@ impl<T: DeviceScalar, S: Storage> Solve<'_, T, S> {
     /// If `x` has not `nrhs` right-hand sides.
     #[track_caller]
     pub fn enqueue(
-        &self,
+        mut self,
         (vectors, elements): (&mut Vectors<T>, &mut Buffer<T>),
         stream: &Stream,
         x: &mut Buffer<f64>,
@@ -142,7 +145,7 @@ impl<T: DeviceScalar, S: Storage> Solve<'_, T, S> {
 
     /// Solves for these right-hand sides, with `zeros` in place of exponents that do not count.
     fn launch(
-        &self,
+        &mut self,
         (vectors, elements): (&mut Vectors<T>, &mut Buffer<T>),
         stream: &Stream,
         x: &mut Buffer<f64>,
@@ -154,7 +157,14 @@ impl<T: DeviceScalar, S: Storage> Solve<'_, T, S> {
         let plan = &tree.solve;
         let n = tree.symbolic.tree.n();
         let transpose = self.kind.is_transposed();
-        let lists = plan.lists(stream, &tree.symbolic, transpose)?;
+        let whole = plan.lists(stream, &tree.symbolic, transpose)?;
+        // Of which link, and upwards or downwards.
+        let up = (0..plan.links.len()).map(|link| (link, true));
+        let mut passes: Vec<_> = up.clone().map(Some).collect();
+        passes.extend(up.rev().map(|(link, _)| Some((link, false))));
+        if passes.is_empty() {
+            passes.push(None);
+        }
         let (enter, leave) = if transpose {
             (&plan.cols, &plan.rows)
         } else {
@@ -181,38 +191,35 @@ impl<T: DeviceScalar, S: Storage> Solve<'_, T, S> {
         let (mut carried, memory) = memory.into_split_at(tree.symbolic.tree.rows.len() * lanes);
         let (mut sums, _) = memory.into_split_at(plan.num_segments() * lanes);
         let mut x = x.slice_mut(sides.start * n..sides.end * n);
-        let factored = FactoredBuffers {
-            fronts: &plan.fronts,
-            gather_ptr: &plan.gather_ptr,
-            carry_to: &plan.carry_to,
-            row_idx: &tree.row_idx,
-            order: self.order,
-            factors: self.panels,
-        };
         let [enter_scales, leave_scales] = self.kind.scales().map(|scales| scales && self.scales);
-        let enter = PlacesBuffers {
-            places: &enter.places,
-            exponents: zeros.filter(|_| !enter_scales).unwrap_or(&enter.exponents),
-        };
-        let leave = PlacesBuffers {
-            places: &leave.places,
-            exponents: zeros.filter(|_| !leave_scales).unwrap_or(&leave.exponents),
-        };
-        let vectors = VectorsBuffers {
-            x: &mut x,
-            entered: &mut entered,
-            unknowns: &mut unknowns,
-            eliminated: &mut eliminated,
-            carried: &mut carried,
-            sums: &mut sums,
-            control,
-        };
         macro_rules! launch {
-            ([$($which:pat => $kernel:ident),*], $word:expr, $own:expr) => {{
-                let (word, own, nrhs) = ($word, $own, nrhs as u32);
-                let (tree, lists) = (factored, lists.buffers());
+            ([$($which:pat => $kernel:ident),*], $word:expr, $own:expr, $lists:expr) => {{
+                let (word, own, nrhs, lists) = ($word, $own, nrhs as u32, $lists);
+                let tree = FactoredBuffers {
+                    fronts: &plan.fronts,
+                    gather_ptr: &plan.gather_ptr,
+                    carry_to: &plan.carry_to,
+                    row_idx: &tree.row_idx,
+                    order: self.order,
+                    factors: self.panels,
+                };
+                let vectors = VectorsBuffers {
+                    x: &mut x,
+                    entered: &mut entered,
+                    unknowns: &mut unknowns,
+                    eliminated: &mut eliminated,
+                    carried: &mut carried,
+                    sums: &mut sums,
+                    control,
+                };
+                let sides = [(enter, enter_scales), (leave, leave_scales)];
+                let [enter, leave] = sides.map(|(placed, scales)| PlacesBuffers {
+                    places: &placed.places,
+                    exponents: zeros.filter(|_| !scales).unwrap_or(&placed.exponents),
+                });
                 // SAFETY: lists, factors and exchanges are those of one tree; the plan puts no task before one that it
-                // waits for; the control is zero.
+                // waits for, in this launch or in one before; the word of the barrier is zero, and in the first launch
+                // the whole control.
                 unsafe {
                     match (together == 1, plan.has_strips) {
                         $($which => {
@@ -225,37 +232,53 @@ impl<T: DeviceScalar, S: Storage> Solve<'_, T, S> {
                 }
             }};
         }
-        match self.kind {
-            Kind::General {
-                transpose,
-                coupling,
-            } => {
-                let couplings = CouplingsBuffers {
-                    coupling,
-                    idx: &lists.coupled_idx,
-                    entries: &lists.coupled_entries,
-                };
-                launch!(
-                    [
-                        (true, false) => solve_fronts_single,
-                        (false, false) => solve_fronts_many,
-                        (true, true) => solve_wide_fronts_single,
-                        (false, true) => solve_wide_fronts_many
-                    ],
-                    transpose.into(),
-                    couplings
-                );
+        for (number, &pass) in passes.iter().enumerate() {
+            let lists: ListsBuffers<'_> = match pass {
+                None => whole.buffers(),
+                Some((link, up)) => plan.links[link].buffers(up),
+            };
+            if let (Some((link, _)), Some(stored)) = (pass, &mut self.stored_panels) {
+                let next = passes.get(number + 1).copied().flatten();
+                stored.bring(stream, link, next.map(|(link, _)| link), self.panels)?;
             }
-            Kind::Symmetric { factors, diagonal } => launch!(
-                [
-                    (true, false) => solve_fronts_symmetric_single,
-                    (false, false) => solve_fronts_symmetric_many,
-                    (true, true) => solve_wide_fronts_symmetric_single,
-                    (false, true) => solve_wide_fronts_symmetric_many
-                ],
-                factors.0,
-                diagonal
-            ),
+            let goes_on = if number == 0 { 0 } else { GOES_ON };
+            if number > 0 {
+                stream.fill_zero(&mut control.slice_mut(words::BARRIER..words::BARRIER + 1))?;
+            }
+            match self.kind {
+                Kind::General {
+                    transpose,
+                    coupling,
+                } => {
+                    let couplings = CouplingsBuffers {
+                        coupling,
+                        idx: &whole.coupled_idx,
+                        entries: &whole.coupled_entries,
+                    };
+                    launch!(
+                        [
+                            (true, false) => solve_fronts_single,
+                            (false, false) => solve_fronts_many,
+                            (true, true) => solve_wide_fronts_single,
+                            (false, true) => solve_wide_fronts_many
+                        ],
+                        u32::from(transpose) | goes_on,
+                        couplings,
+                        lists
+                    );
+                }
+                Kind::Symmetric { factors, diagonal } => launch!(
+                    [
+                        (true, false) => solve_fronts_symmetric_single,
+                        (false, false) => solve_fronts_symmetric_many,
+                        (true, true) => solve_wide_fronts_symmetric_single,
+                        (false, true) => solve_wide_fronts_symmetric_many
+                    ],
+                    factors.0 | goes_on,
+                    diagonal,
+                    lists
+                ),
+            }
         }
         Ok(())
     }

@@ -18,6 +18,7 @@ pub use symmetric::UploadedLdlt;
 
 use super::{DeviceFrontalError, DeviceFrontalLu, DeviceScalar, DeviceTree};
 use crate::storage::{Lower, Storage};
+use crate::tree::AssemblyTree;
 
 /// What solves need of one matrix beside the panels of its factors.
 #[derive(Debug)]
@@ -118,9 +119,14 @@ fn warp_a_front<S: Storage>(tree: &DeviceTree<S>) -> LaunchConfig {
     LaunchConfig::for_elements(tree.symbolic.tree.num_supernodes() * 32, THREADS)
 }
 
+/// Those of a tree without couplings.
+pub(super) fn solve_entries(tree: &AssemblyTree) -> usize {
+    3 * tree.n() + tree.rows.len()
+}
+
 /// Entries of the vectors for one right-hand side.
 pub(super) fn vector_entries<S: Storage>(tree: &DeviceTree<S>) -> usize {
-    3 * tree.symbolic.tree.n() + tree.symbolic.tree.rows.len() + tree.solve.num_segments()
+    solve_entries(&tree.symbolic.tree) + tree.solve.num_segments()
 }
 
 impl<T: DeviceScalar> Vectors<T> {
@@ -174,7 +180,8 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         let SolveState { order, coupling } = &self.solve_state;
         let solve = Solve {
             tree: &self.tree,
-            panels: &self.factors,
+            panels: &mut self.factors,
+            stored_panels: self.stored_panels.as_mut(),
             order,
             kind: Kind::General {
                 transpose,

@@ -22,7 +22,7 @@ use crate::symbolic::Symbolic;
 use crate::tree::{AssemblyTree, Front};
 
 /// Who works on what in solves with B, or in those with Bᵀ.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Default, PartialEq)]
 struct Lists {
     levels: Vec<Level>,
     warps_up: Vec<u32>,
@@ -37,6 +37,43 @@ struct Lists {
 }
 
 impl Lists {
+    /// Those of each level by themselves, none of which has couplings.
+    fn links(&self) -> Vec<LinkRecords> {
+        let mut begin = Level::default();
+        let links = self.levels.iter().map(|&end| {
+            let from = std::mem::replace(&mut begin, end);
+            fn of<V: Clone>(all: &[V], begin: u32, end: u32) -> Vec<V> {
+                all[begin as usize..end as usize].to_vec()
+            }
+            let mut lists = Self {
+                levels: Vec::new(),
+                warps_up: of(&self.warps_up, from.warps_up, end.warps_up),
+                warps_down: of(&self.warps_down, from.warps_down, end.warps_down),
+                blocks_up: of(&self.blocks_up, from.blocks_up, end.blocks_up),
+                blocks_down: of(&self.blocks_down, from.blocks_down, end.blocks_down),
+                singles: of(&self.singles, from.singles, end.singles),
+                coupled: Vec::new(),
+                segments: Vec::new(),
+                coupled_idx: Vec::new(),
+                coupled_entries: Vec::new(),
+            };
+            // Fronts of one pivot are done with on the way up.
+            lists.levels.push(Level {
+                warps_up: lists.warps_up.len() as u32,
+                blocks_up: lists.blocks_up.len() as u32,
+                singles: lists.singles.len() as u32,
+                ..Level::default()
+            });
+            let down = vec![Level {
+                warps_down: lists.warps_down.len() as u32,
+                blocks_down: lists.blocks_down.len() as u32,
+                ..Level::default()
+            }];
+            LinkRecords { lists, down }
+        });
+        links.collect()
+    }
+
     /// Whether a task is one of a strip.
     fn has_strips(&self) -> bool {
         let mut tasks = self.blocks_up.iter().chain(&self.blocks_down);
@@ -59,6 +96,35 @@ pub(super) struct DeviceLists {
     pub coupled_entries: Buffer<u32>,
 }
 
+/// What is done on one link of a tree: in one launch on the way up, in another on the way down.
+#[derive(Debug, PartialEq)]
+struct LinkRecords {
+    /// With the level of a way up.
+    lists: Lists,
+    down: Vec<Level>,
+}
+
+/// [`LinkRecords`] on the device.
+#[derive(Debug)]
+pub(super) struct LinkLists {
+    lists: DeviceLists,
+    down: RecordBuffer<Level>,
+}
+
+impl LinkLists {
+    /// The lists of the way up, or of the way down.
+    pub fn buffers(&self, up: bool) -> ListsBuffers<'_> {
+        let lists = self.lists.buffers();
+        if up {
+            return lists;
+        }
+        ListsBuffers {
+            levels: &self.down,
+            ..lists
+        }
+    }
+}
+
 /// The records of a plan on the host.
 #[derive(Debug, PartialEq)]
 pub(in crate::gpu) struct SolveRecords {
@@ -69,10 +135,14 @@ pub(in crate::gpu) struct SolveRecords {
     lists: Lists,
     /// The level of each front, if the lists for Bᵀ are others: where levels are solved in another order.
     levels: Option<Vec<u32>>,
+    /// The lists of each link, if the tree is in links; then there are no others.
+    links: Vec<LinkRecords>,
     /// Those by which tasks are ordered.
     costs: DeviceCosts,
     num_warp_tasks: u32,
     num_block_tasks: u32,
+    /// Whether a task is one of a strip.
+    has_strips: bool,
 }
 
 /// Everything about a solve that does not depend on values; see the module.
@@ -87,6 +157,8 @@ pub(in crate::gpu) struct SolvePlan {
     pub(super) rows: Placed<Buffer<u32>, Buffer<i32>>,
     pub(super) cols: Placed<Buffer<u32>, Buffer<i32>>,
     lists: Arc<DeviceLists>,
+    /// Those of each link of a tree in links.
+    pub(super) links: Vec<LinkLists>,
     /// Those for Bᵀ where they are others.
     transposed: Option<Transposed>,
     /// Most tasks of warps in one list.
@@ -135,7 +207,7 @@ impl Transposed {
             return Ok(Arc::clone(lists));
         }
         let forest = LeveledForest::new(tree, &self.levels, &self.costs, 1);
-        let lists = forest.lists(&self.coupling, true);
+        let lists = forest.lists(&tree.layout.slot, &self.coupling, true);
         let mut uploads = Uploads::new(stream);
         let lists = DeviceLists::upload(&mut uploads, &lists)?;
         // Done when it returns, so solves on other streams see them.
@@ -280,7 +352,8 @@ fn block_levels(placement: &Placement<'_>) -> Option<Vec<u32>> {
 }
 
 impl SolveRecords {
-    /// Plans solves with the tree.
+    /// Plans solves with the tree; if it is in links, `links` are that of each front and where its panels are among those of
+    /// the link.
     ///
     /// # Panics
     ///
@@ -289,6 +362,7 @@ impl SolveRecords {
     pub(in crate::gpu) fn new<S: Storage>(
         symbolic: &Symbolic<S>,
         placement: &Placement<'_>,
+        links: Option<(&[u32], &[u64])>,
         costs: &DeviceCosts,
         threads: usize,
     ) -> Self {
@@ -296,18 +370,22 @@ impl SolveRecords {
         let rows = tree.n() + tree.rows.len();
         assert!(u32::try_from(rows).is_ok(), "fewer than 2³² rows of fronts");
         let of_blocks = block_levels(placement);
+        let slots = links.map_or(&*symbolic.layout.slot, |(_, slots)| slots);
         let of_front = |front: &Front| {
             let of_column = |levels: &Vec<u32>| levels[tree.perm()[front.start as usize] as usize];
             of_blocks.as_ref().map_or(0, of_column)
         };
-        let levels: Vec<u32> = tree.fronts().iter().map(of_front).collect();
+        let levels: Vec<u32> = match links {
+            Some((link_of, _)) => link_of.to_vec(),
+            None => tree.fronts().iter().map(of_front).collect(),
+        };
         let lists = || {
             let forest = LeveledForest::new(symbolic, &levels, costs, threads);
             let counts = [&forest.warps_up.level_ptr, &forest.blocks_up.level_ptr];
             let counts = counts.map(|ptr| ptr[ptr.len() - 1]);
-            (forest.lists(placement.coupling, false), counts)
+            (forest.lists(slots, placement.coupling, false), counts)
         };
-        let records = || front_records(symbolic, threads);
+        let records = || front_records(tree, slots, threads);
         let exponents = || coupling_exponents(placement, threads);
         let ((gather, fronts), (coupling_exponents, (lists, counts))) = both(
             threads,
@@ -316,12 +394,19 @@ impl SolveRecords {
         );
         let (gather_ptr, carry_to) = gather;
         let [num_warp_tasks, num_block_tasks] = counts;
+        let has_strips = lists.has_strips();
+        let (lists, links) = match links {
+            Some(_) => (Lists::default(), lists.links()),
+            None => (lists, Vec::new()),
+        };
         Self {
             fronts,
             gather_ptr,
             carry_to,
             coupling_exponents,
             lists,
+            has_strips,
+            links,
             levels: of_blocks.is_some().then_some(levels),
             costs: *costs,
             num_warp_tasks,
@@ -330,8 +415,8 @@ impl SolveRecords {
     }
 }
 
-fn front_records<S: Storage>(symbolic: &Symbolic<S>, threads: usize) -> Vec<FrontRecord> {
-    let fronts = symbolic.tree.fronts();
+fn front_records(tree: &AssemblyTree, slots: &[u64], threads: usize) -> Vec<FrontRecord> {
+    let fronts = tree.fronts();
     let record = |s: usize| {
         let front = &fronts[s];
         FrontRecord {
@@ -339,7 +424,7 @@ fn front_records<S: Storage>(symbolic: &Symbolic<S>, threads: usize) -> Vec<Fron
             pivots: front.pivots,
             below: front.below,
             rows: front.rows as u32,
-            slot: symbolic.layout.slot[s],
+            slot: slots[s],
             spare: [0; _],
         }
     };
@@ -371,11 +456,21 @@ impl SolvePlan {
             rows: placed(uploads, rows)?,
             cols: placed(uploads, cols)?,
             lists: Arc::new(DeviceLists::upload(uploads, &records.lists)?),
+            links: records
+                .links
+                .iter()
+                .map(|link| {
+                    Ok(LinkLists {
+                        lists: DeviceLists::upload(uploads, &link.lists)?,
+                        down: uploads.add_records(&link.down)?,
+                    })
+                })
+                .collect::<Result<_, DeviceError>>()?,
             transposed: levels
                 .map(|levels| Transposed::new(levels, placement.coupling, &records.costs)),
             num_warp_tasks: records.num_warp_tasks,
             num_block_tasks: records.num_block_tasks,
-            has_strips: records.lists.has_strips(),
+            has_strips: records.has_strips,
         })
     }
 
@@ -476,15 +571,15 @@ impl<'a, S: Storage> LeveledForest<'a, S> {
         }
     }
 
-    /// The lists for solves with B or Bᵀ.
-    fn lists(&self, coupling: &CompressedPattern, transpose: bool) -> Lists {
+    /// The lists for solves with B or Bᵀ; `slots` are where the panels of each front are.
+    fn lists(&self, slots: &[u64], coupling: &CompressedPattern, transpose: bool) -> Lists {
         let Self {
             symbolic,
             levels,
             num_levels,
             ..
         } = *self;
-        let Symbolic { tree, layout, .. } = symbolic;
+        let tree = &symbolic.tree;
         let mut order: Vec<u32> = (0..num_levels).collect();
         if transpose {
             order.reverse();
@@ -514,7 +609,7 @@ impl<'a, S: Storage> LeveledForest<'a, S> {
                         pivot: front.start,
                         begin,
                         end,
-                        slot: layout.slot[s],
+                        slot: slots[s],
                     });
                     continue;
                 }
@@ -764,7 +859,7 @@ mod tests {
             let forest = LeveledForest::new(&tree, &[0, 0], &DeviceCosts::default(), 1);
             let no_coupling = CompressedPattern::new(n, vec![0; n + 1], vec![]).unwrap();
             for transpose in [false, true] {
-                let lists = forest.lists(&no_coupling, transpose);
+                let lists = forest.lists(&tree.layout.slot, &no_coupling, transpose);
                 assert_eq!(lists.has_strips(), has_strips, "{pivots} pivots");
             }
         }

@@ -84,7 +84,8 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
     ) -> Result<(), DeviceFrontalError> {
         let solve = Solve {
             tree: &self.tree,
-            panels: &self.panels.factors,
+            panels: &mut self.panels.factors,
+            stored_panels: self.panels.stored.as_mut(),
             order: &self.panels.order,
             kind: Kind::Symmetric {
                 factors,
@@ -168,7 +169,8 @@ impl<T: DeviceScalar + FrontalScalar> UploadedLdlt<T> {
     ) -> Result<(), DeviceFrontalError> {
         let solve = Solve {
             tree: &self.tree,
-            panels: &self.panels,
+            panels: &mut self.panels,
+            stored_panels: None,
             order: &self.order,
             kind: Kind::Symmetric {
                 factors,

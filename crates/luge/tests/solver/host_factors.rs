@@ -1,0 +1,106 @@
+//! Factors that a device has no room for, in the memory of the host: the answers of those that have room, bit for bit.
+
+use luge::{BackendChoice, DealOut, DeviceEngine, Error, MatrixKind, Options, Solver};
+use sprs::CsMat;
+
+use crate::dealt::{answers, scaled, star, symmetric};
+
+fn on_device(kind: MatrixKind, bytes: Option<u64>) -> Options {
+    Options::default()
+        .backend(BackendChoice::Simulator { seed: 3 })
+        .device_engine(DeviceEngine::Tree)
+        .kind(kind)
+        .max_device_bytes(bytes)
+}
+
+/// Bytes by which the devices of the tests are too small: less than the factors of one of the three large blocks, for which there is
+/// room twice.
+const LACKING: u64 = 70_000;
+
+fn refused(a: &CsMat<f64>, options: Options) -> (u64, u64) {
+    match Solver::new(options).unwrap().analyze(a) {
+        Err(Error::OutOfMemory {
+            asked, available, ..
+        }) => (asked, available),
+        other => panic!("{:?}", other.map(|_| ())),
+    }
+}
+
+#[test]
+fn answers_are_those_of_factors_on_the_device() {
+    let general = star();
+    let symmetric = symmetric(&general);
+    for (a, kind) in [
+        (&general, MatrixKind::General),
+        (&symmetric, MatrixKind::Symmetric),
+        (&symmetric, MatrixKind::PositiveDefinite),
+    ] {
+        let others = match kind {
+            MatrixKind::General => scaled(a),
+            _ => a.data().iter().map(|v| v * 1.25).collect(),
+        };
+        let (expected, whole) = answers(a, on_device(kind, None), &others);
+        assert_eq!(whole.host_factor_bytes, None);
+        let asked = whole.predicted_device_bytes.unwrap();
+        let options = || on_device(kind, Some(asked - LACKING));
+        let (found, inform) = answers(a, options(), &others);
+        assert_eq!(found, expected, "{kind:?}");
+        assert!(inform.predicted_device_bytes.unwrap() <= asked - LACKING);
+        assert!(inform.host_factor_bytes.unwrap() > LACKING);
+        assert_eq!(inform.peer_factor_bytes, Some(0));
+        let path = inform.code_path.last().unwrap();
+        assert!(path.ends_with("factors kept elsewhere"), "{path}");
+
+        let determinant = |options| {
+            let factors = Solver::new(options)
+                .unwrap()
+                .analyze(a)
+                .unwrap()
+                .factorize(a)
+                .unwrap();
+            format!("{:?}", factors.determinant().unwrap())
+        };
+        assert_eq!(determinant(options()), determinant(on_device(kind, None)));
+
+        // Not wanted there.
+        let refused = refused(a, options().host_factors(false));
+        assert_eq!(refused, (asked, asked - LACKING));
+    }
+}
+
+#[test]
+fn other_devices_keep_them_first() {
+    let a = star();
+    let others = scaled(&a);
+    let (expected, whole) = answers(&a, on_device(MatrixKind::General, None), &others);
+    let bytes = whole.predicted_device_bytes.unwrap() - LACKING;
+    for deal_out in [DealOut::Never, DealOut::Always] {
+        let options = on_device(MatrixKind::General, Some(bytes))
+            .backend(BackendChoice::Simulators { seed: 3, count: 2 })
+            .deal_out(deal_out);
+        let (found, inform) = answers(&a, options, &others);
+        assert_eq!(found, expected, "{deal_out:?}");
+        assert_eq!(inform.num_devices, Some(1));
+        // The element of one front is all that the host has.
+        assert!(inform.peer_factor_bytes.unwrap() > LACKING);
+        assert!(inform.host_factor_bytes.unwrap() < LACKING / 8);
+    }
+}
+
+#[test]
+fn what_has_no_room_anywhere_is_refused() {
+    let a = star();
+    let solver = Solver::new(on_device(MatrixKind::General, None)).unwrap();
+    let analysis = solver.analyze(&a).unwrap();
+    let asked = analysis.inform().predicted_device_bytes.unwrap();
+    // The largest front alone takes more.
+    let least = asked - 300_000;
+    let options = on_device(MatrixKind::General, Some(least));
+    assert_eq!(refused(&a, options), (asked, least));
+    // Nor has the host.
+    let options = on_device(MatrixKind::General, Some(asked - LACKING));
+    let analysis = Solver::new(options.clone()).unwrap().analyze(&a).unwrap();
+    let on_host = analysis.inform().host_factor_bytes.unwrap();
+    let options = options.max_host_bytes(Some(on_host - 1));
+    assert_eq!(refused(&a, options), (on_host, on_host - 1));
+}

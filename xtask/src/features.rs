@@ -49,9 +49,18 @@ pub fn features(workspace: &Workspace) -> Result<ExitCode> {
         .map(|package| package.name.as_str())
         .collect();
     check(&names, None)?;
-    for feature in features_of(&metadata, FACADE)? {
-        check(&[FACADE], Some(&feature))?;
+    let mut forwarded = Vec::new();
+    for (feature, enables) in features_of(&metadata, FACADE)? {
+        // What is nothing to the facade itself is checked where it is something, and there with all of the kind.
+        match forwarded_to(enables) {
+            Some((package, name)) => {
+                check(&[package], Some(name))?;
+                forwarded.push(feature);
+            }
+            None => check(&[FACADE], Some(feature))?,
+        }
     }
+    check(&[FACADE], Some(&forwarded.join(",")))?;
     let tree = process::output(
         process::cargo(&workspace.root)
             .args(["tree", "--locked", "--package", FACADE, "--prefix", "none"])
@@ -74,18 +83,28 @@ fn shipped(metadata: &Metadata) -> Vec<&Package> {
         .collect()
 }
 
-/// The features of a package but for `default`.
-fn features_of(metadata: &Metadata, package: &str) -> Result<Vec<String>> {
+/// The features of a package but for `default`, with what each of them enables.
+fn features_of<'a>(metadata: &'a Metadata, package: &str) -> Result<Vec<(&'a str, &'a [String])>> {
     let packages = metadata.workspace_packages().into_iter();
     let found = packages
         .filter(|found| found.name.as_str() == package)
-        .flat_map(|found| found.features.keys())
-        .filter(|feature| *feature != "default");
-    let found: Vec<String> = found.cloned().collect();
+        .flat_map(|found| &found.features)
+        .filter(|(feature, _)| *feature != "default");
+    let found: Vec<_> = found
+        .map(|(feature, enables)| (feature.as_str(), enables.as_slice()))
+        .collect();
     if found.is_empty() {
         bail!("{package} has no features");
     }
     Ok(found)
+}
+
+/// The package and its feature, if that is all that is enabled.
+fn forwarded_to(enables: &[String]) -> Option<(&str, &str)> {
+    match enables {
+        [only] => only.split_once('/'),
+        _ => None,
+    }
 }
 
 /// The first package of a listing of `cargo tree` that calls a compiler of C.
@@ -97,6 +116,21 @@ fn c_compiler(tree: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_one_package_is_told_is_forwarded() {
+        let of = |enables: &[&str]| {
+            let enables: Vec<String> = enables.iter().map(|&text| text.to_owned()).collect();
+            forwarded_to(&enables).map(|(package, feature)| format!("{package} {feature}"))
+        };
+        assert_eq!(
+            of(&["luge-sparse/faer"]).as_deref(),
+            Some("luge-sparse faer")
+        );
+        assert_eq!(of(&["gpu", "luge-device/simulator"]), None);
+        assert_eq!(of(&["dep:clap"]), None);
+        assert_eq!(of(&[]), None);
+    }
 
     #[test]
     fn compilers_of_c_are_found_by_their_whole_name() {

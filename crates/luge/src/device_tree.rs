@@ -17,7 +17,9 @@ use luge_solve::backward_error::Residual;
 use luge_solve::gpu::{self as solve_gpu, DeviceMatrix, DevicePattern, Measures, Refined};
 use luge_solve::refine;
 use luge_sparse::num_traits::Float;
-use luge_sparse::{CancelFlag, FilledPattern, Levels, PivotPolicy, RealScalar, RowPerm, Scalar};
+use luge_sparse::{
+    CancelFlag, FilledPattern, Levels, PivotPolicy, RealScalar, Reservation, RowPerm, Scalar,
+};
 
 use crate::accuracy::of_growth;
 use crate::backend::gpu::GpuBackend;
@@ -80,6 +82,8 @@ struct TreeEngine<L: TreeFactors> {
     scratch: Arc<Scratch<L::Value>>,
     /// A solve works in memory of the factors.
     factors: Mutex<L>,
+    /// Of what is kept of them there.
+    _host_memory: Reservation,
     /// The values of A as callers store them.
     values: Buffer<f64>,
     /// For other values, once there were some.
@@ -190,7 +194,7 @@ impl<L: TreeFactors> TreeAnalysis<L> {
         let mut room = None;
         if asked > on_first {
             let bytes = forest.room_for_links(on_first);
-            let bytes = bytes.filter(|_| backend.host_factors().is_some());
+            let bytes = bytes.filter(|_| backend.host_factors());
             let peers = backend.peers().iter().zip(&available[1..]);
             let peers = peers.map(|(peer, &bytes)| (peer.stream().clone(), bytes));
             room = bytes.map(|bytes| Room {
@@ -208,18 +212,8 @@ impl<L: TreeFactors> TreeAnalysis<L> {
             Err(DeviceError::OutOfMemory { .. }) if room.is_some() => return Err(out_of_memory),
             Err(e) => return Err(in_symbolic(e)),
         };
-        if let Some([_, _, on_host]) = tree.streamed_bytes(forest.value_bytes()) {
-            if forest.device_bytes_of(&tree) > on_first {
-                return Err(out_of_memory);
-            }
-            let most = backend.host_factors().unwrap_or(0);
-            if on_host > most {
-                return Err(Error::OutOfMemory {
-                    asked: on_host,
-                    available: most,
-                    phase: "numeric",
-                });
-            }
+        if room.is_some() && forest.device_bytes_of(&tree) > on_first {
+            return Err(out_of_memory);
         }
         Ok(Uploaded {
             tree,
@@ -309,6 +303,9 @@ impl<L: TreeFactors> AnyDeviceAnalysis<f64> for TreeAnalysis<L> {
         limits: &Limits,
     ) -> Result<Box<dyn AnyDeviceEngine<f64>>, Error> {
         let _span = tracing::info_span!("numeric").entered();
+        let elsewhere = self.on_device.streamed_bytes(self.forest.value_bytes());
+        let on_host = elsewhere.map_or(0, |[_, _, on_host]| on_host);
+        let host_memory = limits.reserve(on_host, "numeric")?;
         let values = self
             .threads
             .upload(&self.stream, a)
@@ -321,6 +318,7 @@ impl<L: TreeFactors> AnyDeviceAnalysis<f64> for TreeAnalysis<L> {
         let (factors, quality) = L::factorize(place, &values, &pivots)?;
         Ok(Box::new(TreeEngine {
             factors: Mutex::new(factors),
+            _host_memory: host_memory,
             scratch,
             values,
             spare: None,

@@ -30,7 +30,7 @@ pub(crate) struct GpuBackend {
     stream: Stream,
     columns: Arc<DeviceColumns>,
     deal_out: DealOut,
-    host_factors: Option<u64>,
+    host_factors: bool,
     /// The other devices of its group, which have none themselves.
     peers: Arc<[GpuBackend]>,
 }
@@ -113,9 +113,7 @@ impl GpuBackend {
             stream: device.create_stream()?,
             columns: Arc::new(options.device_columns.clone()),
             deal_out: options.deal_out,
-            host_factors: options
-                .host_factors
-                .then(|| options.max_host_bytes.unwrap_or(u64::MAX)),
+            host_factors: options.host_factors,
             peers: Arc::new([]),
         })
     }
@@ -134,8 +132,8 @@ impl GpuBackend {
         self.deal_out
     }
 
-    /// Bytes that factors may take in the host's memory where they have no room on the device; none if they may not.
-    pub(crate) fn host_factors(&self) -> Option<u64> {
+    /// Whether factors that have no room on the device may be elsewhere.
+    pub(crate) fn host_factors(&self) -> bool {
         self.host_factors
     }
 

@@ -97,10 +97,31 @@ fn what_has_no_room_anywhere_is_refused() {
     let least = asked - 300_000;
     let options = on_device(MatrixKind::General, Some(least));
     assert_eq!(refused(&a, options), (asked, least));
-    // Nor has the host.
+    // Nor has the host for many of them.
     let options = on_device(MatrixKind::General, Some(asked - LACKING));
     let analysis = Solver::new(options.clone()).unwrap().analyze(&a).unwrap();
     let on_host = analysis.inform().host_factor_bytes.unwrap();
-    let options = options.max_host_bytes(Some(on_host - 1));
-    assert_eq!(refused(&a, options), (on_host, on_host - 1));
+    let most = 4_000_000;
+    let solver = Solver::new(options.max_host_bytes(Some(most))).unwrap();
+    let analysis = solver.analyze(&a).unwrap();
+    let mut kept = Vec::new();
+    let error = loop {
+        match analysis.factorize(&a) {
+            Ok(factors) => kept.push(factors),
+            Err(error) => break error,
+        }
+    };
+    let Error::OutOfMemory {
+        asked,
+        available,
+        phase,
+    } = error
+    else {
+        panic!("{error}");
+    };
+    assert_eq!((available, phase), (most, "numeric"));
+    assert!(asked <= most + on_host, "{asked} bytes");
+    assert!((1..4_000_000 / on_host as usize).contains(&kept.len()));
+    kept.pop();
+    analysis.factorize(&a).unwrap();
 }

@@ -5,10 +5,12 @@ use std::ops::Range;
 use luge_device::{Buffer, KernelDesc, LaunchConfig, Stream};
 use luge_gpu_kernels::frontal::solve as kernels;
 use luge_gpu_kernels::frontal::solve::layout::{
-    CouplingsBuffers, FactoredBuffers, GOES_ON, ListsBuffers, MANY, MAX_NRHS, PlacesBuffers,
-    THREADS, VectorsBuffers, control as words, factors,
+    CouplingsBuffers, FactoredBuffers, GOES_ON, MANY, MAX_NRHS, PlacesBuffers, THREADS,
+    VectorsBuffers, control as words, factors,
 };
 
+use super::links::{Pass, passes};
+use super::plan::DeviceLists;
 use super::{Vectors, vector_entries};
 use crate::gpu::streamed::StoredPanels;
 use crate::gpu::{DeviceFrontalError, DeviceScalar, DeviceTree};
@@ -152,36 +154,12 @@ impl<T: DeviceScalar, S: Storage> Solve<'_, T, S> {
         sides: Range<usize>,
         zeros: Option<&Buffer<i32>>,
     ) -> Result<(), DeviceFrontalError> {
-        let nrhs = sides.len();
         let tree = self.tree;
         let plan = &tree.solve;
         let n = tree.symbolic.tree.n();
-        let transpose = self.kind.is_transposed();
-        let whole = plan.lists(stream, &tree.symbolic, transpose)?;
-        // Of which link, and upwards or downwards.
-        let up = (0..plan.links.len()).map(|link| (link, true));
-        let mut passes: Vec<_> = up.clone().map(Some).collect();
-        passes.extend(up.rev().map(|(link, _)| Some((link, false))));
-        if passes.is_empty() {
-            passes.push(None);
-        }
-        let (enter, leave) = if transpose {
-            (&plan.cols, &plan.rows)
-        } else {
-            (&plan.rows, &plan.cols)
-        };
-        let together = if nrhs == 1 { 1 } else { MANY };
-        let chunks = nrhs.div_ceil(together);
-        let shared_bytes =
-            (kernels::shared_values(together, plan.has_strips) * size_of::<T>()) as u32;
-        let config = |kernel: &'static KernelDesc| {
-            let device = stream.device();
-            let resident = device.max_resident_blocks(kernel, THREADS, shared_bytes)?;
-            let blocks = plan.blocks(resident, n, chunks as u32);
-            let config = LaunchConfig::linear(blocks, THREADS).cooperative();
-            Ok::<_, DeviceFrontalError>(config.with_shared(shared_bytes))
-        };
-        let lanes = chunks * together;
+        let whole = plan.lists(stream, &tree.symbolic, self.kind.is_transposed())?;
+        let together = if sides.len() == 1 { 1 } else { MANY };
+        let lanes = sides.len().next_multiple_of(together);
         let entries = vector_entries(tree) * lanes;
         let (control, memory) = vectors.memory(elements, stream, entries)?;
         stream.fill_zero(control)?;
@@ -191,32 +169,87 @@ impl<T: DeviceScalar, S: Storage> Solve<'_, T, S> {
         let (mut carried, memory) = memory.into_split_at(tree.symbolic.tree.rows.len() * lanes);
         let (mut sums, _) = memory.into_split_at(plan.num_segments() * lanes);
         let mut x = x.slice_mut(sides.start * n..sides.end * n);
+        // All at once, unless the tree is in links.
+        let mut passes: Vec<Option<Pass>> = passes(plan.links.len()).map(Some).collect();
+        if passes.is_empty() {
+            passes.push(None);
+        }
+        for (number, &pass) in passes.iter().enumerate() {
+            if let (Some((link, _)), Some(stored)) = (pass, &mut self.stored_panels) {
+                let next = passes.get(number + 1).copied().flatten();
+                stored.bring(stream, link, next.map(|(link, _)| link), self.panels)?;
+            }
+            if number > 0 {
+                stream.fill_zero(&mut control.slice_mut(words::BARRIER..words::BARRIER + 1))?;
+            }
+            let what = Launch {
+                lists: &whole,
+                pass,
+                goes_on: number > 0,
+                nrhs: sides.len(),
+                zeros,
+            };
+            let vectors = VectorsBuffers {
+                x: &mut x,
+                entered: &mut entered,
+                unknowns: &mut unknowns,
+                eliminated: &mut eliminated,
+                carried: &mut carried,
+                sums: &mut sums,
+                control,
+            };
+            self.enqueue_launch(stream, &what, vectors)?;
+        }
+        Ok(())
+    }
+
+    /// Enqueues a launch on these vectors.
+    fn enqueue_launch(
+        &self,
+        stream: &Stream,
+        what: &Launch<'_>,
+        vectors: VectorsBuffers<'_, T>,
+    ) -> Result<(), DeviceFrontalError> {
+        let Self { tree, .. } = *self;
+        let plan = &tree.solve;
+        let (enter, leave) = if self.kind.is_transposed() {
+            (&plan.cols, &plan.rows)
+        } else {
+            (&plan.rows, &plan.cols)
+        };
+        let together = if what.nrhs == 1 { 1 } else { MANY };
+        let shared_bytes =
+            (kernels::shared_values(together, plan.has_strips) * size_of::<T>()) as u32;
+        let config = |kernel: &'static KernelDesc| {
+            let device = stream.device();
+            let resident = device.max_resident_blocks(kernel, THREADS, shared_bytes)?;
+            let chunks = what.nrhs.div_ceil(together) as u32;
+            let blocks = plan.blocks(resident, tree.symbolic.tree.n(), chunks);
+            let config = LaunchConfig::linear(blocks, THREADS).cooperative();
+            Ok::<_, DeviceFrontalError>(config.with_shared(shared_bytes))
+        };
         let [enter_scales, leave_scales] = self.kind.scales().map(|scales| scales && self.scales);
+        let [enter, leave] =
+            [(enter, enter_scales), (leave, leave_scales)].map(|(placed, scales)| PlacesBuffers {
+                places: &placed.places,
+                exponents: what.zeros.filter(|_| !scales).unwrap_or(&placed.exponents),
+            });
+        let factored = FactoredBuffers {
+            fronts: &plan.fronts,
+            gather_ptr: &plan.gather_ptr,
+            carry_to: &plan.carry_to,
+            row_idx: &tree.row_idx,
+            order: self.order,
+            factors: &*self.panels,
+        };
+        let lists = match what.pass {
+            None => what.lists.buffers(),
+            Some((link, up)) => plan.links[link].buffers(up),
+        };
+        let goes_on = if what.goes_on { GOES_ON } else { 0 };
         macro_rules! launch {
-            ([$($which:pat => $kernel:ident),*], $word:expr, $own:expr, $lists:expr) => {{
-                let (word, own, nrhs, lists) = ($word, $own, nrhs as u32, $lists);
-                let tree = FactoredBuffers {
-                    fronts: &plan.fronts,
-                    gather_ptr: &plan.gather_ptr,
-                    carry_to: &plan.carry_to,
-                    row_idx: &tree.row_idx,
-                    order: self.order,
-                    factors: self.panels,
-                };
-                let vectors = VectorsBuffers {
-                    x: &mut x,
-                    entered: &mut entered,
-                    unknowns: &mut unknowns,
-                    eliminated: &mut eliminated,
-                    carried: &mut carried,
-                    sums: &mut sums,
-                    control,
-                };
-                let sides = [(enter, enter_scales), (leave, leave_scales)];
-                let [enter, leave] = sides.map(|(placed, scales)| PlacesBuffers {
-                    places: &placed.places,
-                    exponents: zeros.filter(|_| !scales).unwrap_or(&placed.exponents),
-                });
+            ([$($which:pat => $kernel:ident),*], $word:expr, $own:expr) => {{
+                let (word, own, nrhs) = ($word | goes_on, $own, what.nrhs as u32);
                 // SAFETY: lists, factors and exchanges are those of one tree; the plan puts no task before one that it
                 // waits for, in this launch or in one before; the word of the barrier is zero, and in the first launch
                 // the whole control.
@@ -225,63 +258,61 @@ impl<T: DeviceScalar, S: Storage> Solve<'_, T, S> {
                         $($which => {
                             let config = config(kernels::$kernel::desc::<T>())?;
                             kernels::$kernel::launch::<T, _>(
-                                stream, &config, word, nrhs, tree, lists, own, enter, leave, vectors,
+                                stream, &config, word, nrhs, factored, lists, own, enter, leave,
+                                vectors,
                             )?;
                         })*
                     }
                 }
             }};
         }
-        for (number, &pass) in passes.iter().enumerate() {
-            let lists: ListsBuffers<'_> = match pass {
-                None => whole.buffers(),
-                Some((link, up)) => plan.links[link].buffers(up),
-            };
-            if let (Some((link, _)), Some(stored)) = (pass, &mut self.stored_panels) {
-                let next = passes.get(number + 1).copied().flatten();
-                stored.bring(stream, link, next.map(|(link, _)| link), self.panels)?;
-            }
-            let goes_on = if number == 0 { 0 } else { GOES_ON };
-            if number > 0 {
-                stream.fill_zero(&mut control.slice_mut(words::BARRIER..words::BARRIER + 1))?;
-            }
-            match self.kind {
-                Kind::General {
-                    transpose,
+        match self.kind {
+            Kind::General {
+                transpose,
+                coupling,
+            } => {
+                let couplings = CouplingsBuffers {
                     coupling,
-                } => {
-                    let couplings = CouplingsBuffers {
-                        coupling,
-                        idx: &whole.coupled_idx,
-                        entries: &whole.coupled_entries,
-                    };
-                    launch!(
-                        [
-                            (true, false) => solve_fronts_single,
-                            (false, false) => solve_fronts_many,
-                            (true, true) => solve_wide_fronts_single,
-                            (false, true) => solve_wide_fronts_many
-                        ],
-                        u32::from(transpose) | goes_on,
-                        couplings,
-                        lists
-                    );
-                }
-                Kind::Symmetric { factors, diagonal } => launch!(
+                    idx: &what.lists.coupled_idx,
+                    entries: &what.lists.coupled_entries,
+                };
+                launch!(
                     [
-                        (true, false) => solve_fronts_symmetric_single,
-                        (false, false) => solve_fronts_symmetric_many,
-                        (true, true) => solve_wide_fronts_symmetric_single,
-                        (false, true) => solve_wide_fronts_symmetric_many
+                        (true, false) => solve_fronts_single,
+                        (false, false) => solve_fronts_many,
+                        (true, true) => solve_wide_fronts_single,
+                        (false, true) => solve_wide_fronts_many
                     ],
-                    factors.0 | goes_on,
-                    diagonal,
-                    lists
-                ),
+                    u32::from(transpose),
+                    couplings
+                );
             }
+            Kind::Symmetric { factors, diagonal } => launch!(
+                [
+                    (true, false) => solve_fronts_symmetric_single,
+                    (false, false) => solve_fronts_symmetric_many,
+                    (true, true) => solve_wide_fronts_symmetric_single,
+                    (false, true) => solve_wide_fronts_symmetric_many
+                ],
+                factors.0,
+                diagonal
+            ),
         }
         Ok(())
     }
+}
+
+/// One of the launches of a solve.
+struct Launch<'a> {
+    /// Those of the whole tree.
+    lists: &'a DeviceLists,
+    /// If the tree is in links.
+    pass: Option<Pass>,
+    /// Whether it goes on with the vectors of the one before.
+    goes_on: bool,
+    nrhs: usize,
+    /// In place of exponents that do not count.
+    zeros: Option<&'a Buffer<i32>>,
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! [`SolvePlan`] makes once for a tree. Right-hand sides and solutions stay on the device.
 
 mod launch;
+mod links;
 mod plan;
 mod symmetric;
 

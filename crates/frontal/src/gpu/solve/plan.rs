@@ -13,6 +13,7 @@ use luge_gpu_kernels::frontal::solve::layout::{
 use luge_sparse::CompressedPattern;
 use luge_sparse::etree::{NONE, inverse};
 
+use super::links::{LinkLists, LinkRecords};
 use crate::gpu::classes::SolveClass;
 use crate::gpu::cost::{DeviceCosts, longest_first_key};
 use crate::gpu::placement::{Placed, PlacedOnHost, Placement, exponent};
@@ -23,57 +24,20 @@ use crate::tree::{AssemblyTree, Front};
 
 /// Who works on what in solves with B, or in those with Bᵀ.
 #[derive(Debug, Default, PartialEq)]
-struct Lists {
-    levels: Vec<Level>,
-    warps_up: Vec<u32>,
-    warps_down: Vec<u32>,
-    blocks_up: Vec<LargeTask>,
-    blocks_down: Vec<LargeTask>,
-    singles: Vec<Single>,
-    coupled: Vec<CoupledRow>,
-    segments: Vec<Segment>,
-    coupled_idx: Vec<u32>,
-    coupled_entries: Vec<u32>,
+pub(super) struct Lists {
+    pub levels: Vec<Level>,
+    pub warps_up: Vec<u32>,
+    pub warps_down: Vec<u32>,
+    pub blocks_up: Vec<LargeTask>,
+    pub blocks_down: Vec<LargeTask>,
+    pub singles: Vec<Single>,
+    pub coupled: Vec<CoupledRow>,
+    pub segments: Vec<Segment>,
+    pub coupled_idx: Vec<u32>,
+    pub coupled_entries: Vec<u32>,
 }
 
 impl Lists {
-    /// Those of each level by themselves, none of which has couplings.
-    fn links(&self) -> Vec<LinkRecords> {
-        let mut begin = Level::default();
-        let links = self.levels.iter().map(|&end| {
-            let from = std::mem::replace(&mut begin, end);
-            fn of<V: Clone>(all: &[V], begin: u32, end: u32) -> Vec<V> {
-                all[begin as usize..end as usize].to_vec()
-            }
-            let mut lists = Self {
-                levels: Vec::new(),
-                warps_up: of(&self.warps_up, from.warps_up, end.warps_up),
-                warps_down: of(&self.warps_down, from.warps_down, end.warps_down),
-                blocks_up: of(&self.blocks_up, from.blocks_up, end.blocks_up),
-                blocks_down: of(&self.blocks_down, from.blocks_down, end.blocks_down),
-                singles: of(&self.singles, from.singles, end.singles),
-                coupled: Vec::new(),
-                segments: Vec::new(),
-                coupled_idx: Vec::new(),
-                coupled_entries: Vec::new(),
-            };
-            // Fronts of one pivot are done with on the way up.
-            lists.levels.push(Level {
-                warps_up: lists.warps_up.len() as u32,
-                blocks_up: lists.blocks_up.len() as u32,
-                singles: lists.singles.len() as u32,
-                ..Level::default()
-            });
-            let down = vec![Level {
-                warps_down: lists.warps_down.len() as u32,
-                blocks_down: lists.blocks_down.len() as u32,
-                ..Level::default()
-            }];
-            LinkRecords { lists, down }
-        });
-        links.collect()
-    }
-
     /// Whether a task is one of a strip.
     fn has_strips(&self) -> bool {
         let mut tasks = self.blocks_up.iter().chain(&self.blocks_down);
@@ -94,35 +58,6 @@ pub(super) struct DeviceLists {
     segments: RecordBuffer<Segment>,
     pub coupled_idx: Buffer<u32>,
     pub coupled_entries: Buffer<u32>,
-}
-
-/// What is done on one link of a tree: in one launch on the way up, in another on the way down.
-#[derive(Debug, PartialEq)]
-struct LinkRecords {
-    /// With the level of a way up.
-    lists: Lists,
-    down: Vec<Level>,
-}
-
-/// [`LinkRecords`] on the device.
-#[derive(Debug)]
-pub(super) struct LinkLists {
-    lists: DeviceLists,
-    down: RecordBuffer<Level>,
-}
-
-impl LinkLists {
-    /// The lists of the way up, or of the way down.
-    pub fn buffers(&self, up: bool) -> ListsBuffers<'_> {
-        let lists = self.lists.buffers();
-        if up {
-            return lists;
-        }
-        ListsBuffers {
-            levels: &self.down,
-            ..lists
-        }
-    }
 }
 
 /// The records of a plan on the host.
@@ -217,7 +152,7 @@ impl Transposed {
 }
 
 impl DeviceLists {
-    fn upload<'a>(uploads: &mut Uploads<'a>, lists: &'a Lists) -> Result<Self, DeviceError> {
+    pub fn upload<'a>(uploads: &mut Uploads<'a>, lists: &'a Lists) -> Result<Self, DeviceError> {
         Ok(Self {
             levels: uploads.add_records(&lists.levels)?,
             warps_up: uploads.add(&lists.warps_up)?,
@@ -459,13 +394,8 @@ impl SolvePlan {
             links: records
                 .links
                 .iter()
-                .map(|link| {
-                    Ok(LinkLists {
-                        lists: DeviceLists::upload(uploads, &link.lists)?,
-                        down: uploads.add_records(&link.down)?,
-                    })
-                })
-                .collect::<Result<_, DeviceError>>()?,
+                .map(|link| LinkLists::upload(uploads, link))
+                .collect::<Result<_, _>>()?,
             transposed: levels
                 .map(|levels| Transposed::new(levels, placement.coupling, &records.costs)),
             num_warp_tasks: records.num_warp_tasks,

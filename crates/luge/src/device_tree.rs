@@ -11,7 +11,6 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use luge_device::{Buffer, DeviceError, Slice, Stream};
-use luge_frontal::Storage;
 use luge_frontal::gpu::{DeviceTree, ExpectedPivots, Room, Workspace};
 use luge_solve::backward_error::Residual;
 use luge_solve::gpu::{self as solve_gpu, DeviceMatrix, DevicePattern, Measures, Refined};
@@ -31,10 +30,10 @@ use crate::device_analysis::{
 };
 use crate::device_forest::Forest;
 use crate::device_scratch::{KNOWN_BYTES_PER_ROW, Known, Patterns, Scratch, known, lock};
+use crate::device_upload::Uploaded;
 use crate::engine::{self, Condition, Engine, FactorReport, Pivots, Transform};
 use crate::error::Error;
 use crate::inform::Inform;
-use crate::options::DealOut;
 use crate::probe::{is_above, worst_row};
 use crate::shared::Shared;
 use crate::task::Check;
@@ -66,15 +65,6 @@ pub(crate) struct TreeAnalysis<L: TreeFactors> {
     /// Seconds of transfers before the plan was made.
     earlier_transfers: f64,
     upload_seconds: f64,
-}
-
-/// A plan on devices.
-struct Uploaded<S: Storage> {
-    tree: DeviceTree<S>,
-    /// See [`TreeAnalysis::room`].
-    room: Option<Room>,
-    /// How much faster a group is predicted to be than one device, where it can be.
-    predicted_speedup: Option<f64>,
 }
 
 struct TreeEngine<L: TreeFactors> {
@@ -120,7 +110,7 @@ impl<L: TreeFactors> TreeAnalysis<L> {
             tree: on_device,
             room,
             predicted_speedup,
-        } = Self::on_devices(&forest, backend, count)?;
+        } = Uploaded::new(&forest, backend, count)?;
         let expected = forest.expected.as_ref();
         let expected = expected.map(|pivots| ExpectedPivots::upload(&stream, &on_device, pivots));
         let expected = expected.transpose();
@@ -140,86 +130,6 @@ impl<L: TreeFactors> TreeAnalysis<L> {
             earlier_transfers,
             upload_seconds: start.elapsed().as_secs_f64(),
         }))
-    }
-
-    /// The plan on the devices of a group, if its subtrees are to be dealt out and there is room for that; else on the first,
-    /// and if there is no room, in links.
-    fn on_devices(
-        forest: &Forest<L::Storage>,
-        backend: &GpuBackend,
-        count: usize,
-    ) -> Result<Uploaded<L::Storage>, Error> {
-        let in_symbolic = |e| Error::from_device(e, "symbolic");
-        let stream = backend.stream();
-        // Before any plan is there, for the predictions count it.
-        let available: Vec<u64> = std::iter::once(backend.available_bytes())
-            .chain(backend.peers().iter().map(|peer| peer.available_bytes()))
-            .collect::<Result<_, _>>()?;
-        let mapping = forest.mapping(1 + backend.peers().len());
-        let speedup = mapping
-            .as_ref()
-            .map(|mapping| mapping.seconds_alone() / mapping.seconds());
-        let wanted = mapping.filter(|mapping| match backend.deal_out() {
-            DealOut::Auto => mapping.pays(),
-            DealOut::Never => false,
-            DealOut::Always => true,
-        });
-        if let Some(mapping) = wanted {
-            let peers: Vec<Stream> = backend
-                .peers()
-                .iter()
-                .map(|peer| peer.stream().clone())
-                .collect();
-            let dealt = forest
-                .upload_dealt(&mapping, (stream, &peers), count)
-                .map_err(in_symbolic)?;
-            let of_peers = dealt.bytes_of_peers(forest.value_bytes());
-            let has_room = std::iter::once((0, forest.device_bytes_of(&dealt)))
-                .chain(of_peers)
-                .all(|(device, bytes)| bytes <= available[device]);
-            if has_room {
-                return Ok(Uploaded {
-                    tree: dealt,
-                    room: None,
-                    predicted_speedup: speedup,
-                });
-            }
-        }
-        let [asked, on_first] = [forest.device_bytes(), available[0]];
-        let out_of_memory = Error::OutOfMemory {
-            asked,
-            available: on_first,
-            phase: "numeric",
-        };
-        let mut room = None;
-        if asked > on_first {
-            let bytes = forest.room_for_links(on_first);
-            let bytes = bytes.filter(|_| backend.host_factors());
-            let peers = backend.peers().iter().zip(&available[1..]);
-            let peers = peers.map(|(peer, &bytes)| (peer.stream().clone(), bytes));
-            room = bytes.map(|bytes| Room {
-                bytes,
-                peers: peers.collect(),
-            });
-            if room.is_none() {
-                return Err(out_of_memory);
-            }
-        }
-        let plan = (&forest.symbolic, &forest.memory);
-        let tree = match forest.upload(plan, room.as_ref(), stream, count) {
-            Ok(tree) => tree,
-            // Not even the largest front has room.
-            Err(DeviceError::OutOfMemory { .. }) if room.is_some() => return Err(out_of_memory),
-            Err(e) => return Err(in_symbolic(e)),
-        };
-        if room.is_some() && forest.device_bytes_of(&tree) > on_first {
-            return Err(out_of_memory);
-        }
-        Ok(Uploaded {
-            tree,
-            room,
-            predicted_speedup: speedup,
-        })
     }
 
     /// The plan for one device.

@@ -318,6 +318,8 @@ mod device_scratch;
 mod device_symmetric;
 #[cfg(feature = "gpu")]
 mod device_tree;
+#[cfg(feature = "gpu")]
+mod device_upload;
 mod engine;
 mod engine_parts;
 mod error;

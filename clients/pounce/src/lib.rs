@@ -25,7 +25,7 @@ pub struct LugeBackend {
     n: usize,
     /// The lower triangle by rows, every entry once.
     row_ptr: Vec<usize>,
-    col_idx: Vec<u32>,
+    col_idx: Vec<usize>,
     /// For each value that the caller writes, the entry that it is added to.
     entry_of: Vec<usize>,
     given: Vec<Number>,
@@ -140,7 +140,7 @@ impl SparseSymLinearSolverInterface for LugeBackend {
         for (row, column, number) in entries {
             if last != Some((row, column)) {
                 last = Some((row, column));
-                self.col_idx.push(column);
+                self.col_idx.push(column as usize);
                 self.row_ptr[row as usize + 1] += 1;
             }
             self.entry_of[number] = self.col_idx.len() - 1;

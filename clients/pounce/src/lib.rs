@@ -1,39 +1,44 @@
-//! Luge as the linear solver of [POUNCE](https://docs.rs/pounce-algorithm), plugged in by
+//! Luge as the linear solver of [POUNCE](https://docs.rs/pounce-algorithm), an interior-point method, plugged in by
 //! `IpoptApplication::set_linear_backend_factory`:
 //!
 //! ```ignore
 //! app.set_linear_backend_factory(Box::new(|_| Box::new(LugeBackend::default())));
 //! ```
 //!
-//! The first matrix is analyzed with its values. Later ones are refactorized on its order; where that does not serve any more,
-//! Luge orders and scales anew by itself. The inertia is that of the factors.
+//! Who writes such an adapter for another interior-point method finds here what these ask of a linear solver:
+//!
+//! - One analysis serves all matrices. It is made with the values of the first, which say where pivots of order 2 are needed.
+//! - Singular matrices are not refused ([`SingularAction::Continue`]): the method perturbs them.
+//! - The inertia of the factors is compared with the one that a descent direction needs, and if it differs, the method
+//!   perturbs the matrix. Only what is exactly zero counts as a zero eigenvalue, for entries of these matrices are twenty
+//!   orders of magnitude apart.
+//! - Luge neither measures factors ([`ResidualCheck::Never`]) nor refines solutions. The method does both for its own system,
+//!   which is larger than the one that is factorized, and where it is not content, it asks for
+//!   [`Factors::raise_threshold`].
 
 pub mod problems;
+pub mod runs;
 
-use luge::{BackendChoice, Error, Factors, MatrixKind, MatrixRef, Options, Pivoting, Solver};
+use luge::{
+    Analysis, BackendChoice, Error, Factors, MatrixKind, MatrixRef, Options, Pivoting,
+    ResidualCheck, SingularAction, Solver,
+};
 use pounce_common::types::{Index, Number};
 use pounce_linsol::{EMatrixFormat, ESymSolverStatus, SparseSymLinearSolverInterface};
 
-/// The thresholds of pivoting, from the first one on; a larger one is more accurate and delays more pivots.
-const THRESHOLDS: [f64; 3] = [0.01, 0.1, 0.5];
+/// The first threshold of pivots, that of POUNCE's own linear solver and of Ipopt.
+const THRESHOLD: f64 = 1e-8;
 
 /// L·D·Lᵀ of the systems of an interior-point method.
 pub struct LugeBackend {
     options: Options,
-    /// Which threshold pivots are searched by.
-    quality: usize,
-    n: usize,
-    /// The lower triangle by rows, every entry once.
-    row_ptr: Vec<usize>,
-    col_idx: Vec<usize>,
-    /// For each value that the caller writes, the entry that it is added to.
-    entry_of: Vec<usize>,
-    given: Vec<Number>,
+    /// The upper triangle by rows.
+    row_ptr: Vec<Index>,
+    col_idx: Vec<Index>,
     values: Vec<Number>,
+    analysis: Option<Analysis<f64>>,
+    /// Those of `values`, or of the matrix before if these were written since.
     factors: Option<Factors<f64>>,
-    /// Whether the factors are those of `given`.
-    is_current: bool,
-    is_certainly_singular: bool,
 }
 
 impl Default for LugeBackend {
@@ -44,67 +49,60 @@ impl Default for LugeBackend {
 }
 
 impl LugeBackend {
-    /// With these options but for the backend, the kind of the matrix, and the threshold of its pivots.
+    /// With the threads, the ordering and the limits of these options; what an interior-point method needs is set here.
     pub fn new(options: Options) -> Self {
         Self {
             options: options
                 .backend(BackendChoice::Cpu)
-                .kind(MatrixKind::Symmetric),
-            quality: 0,
-            n: 0,
+                .kind(MatrixKind::Symmetric)
+                .singular(SingularAction::Continue)
+                .zero_pivot(Some(0.0))
+                .pivoting(Pivoting::Threshold {
+                    threshold: THRESHOLD,
+                })
+                .residual_check(ResidualCheck::Never)
+                .target_backward_error(1.0)
+                .max_growth(f64::INFINITY),
             row_ptr: Vec::new(),
             col_idx: Vec::new(),
-            entry_of: Vec::new(),
-            given: Vec::new(),
             values: Vec::new(),
+            analysis: None,
             factors: None,
-            is_current: false,
-            is_certainly_singular: false,
         }
     }
 
-    /// The factors of the last matrix, if it has any.
+    /// The factors of the last matrix, if there are any.
     pub fn factors(&self) -> Option<&Factors<f64>> {
-        self.factors.as_ref().filter(|_| self.is_current)
+        self.factors.as_ref()
     }
 
     fn factorize(&mut self) -> Result<(), Error> {
-        self.values.fill(0.0);
-        for (&entry, &value) in self.entry_of.iter().zip(&self.given) {
-            self.values[entry] += value;
-        }
         if let Some(factors) = &mut self.factors {
-            factors.refactorize_values(&self.values)?;
-            return Ok(());
+            return factors.refactorize_values(&self.values).map(drop);
         }
-        let pivoting = match self.quality {
-            // It goes on to the next one by itself where the first does not serve.
-            0 => Pivoting::Auto,
-            quality => Pivoting::Threshold {
-                threshold: THRESHOLDS[quality],
-            },
-        };
-        let options = self.options.clone().pivoting(pivoting);
-        let matrix = MatrixRef::by_rows(self.n, self.n, &self.row_ptr, &self.col_idx, &self.values);
-        let analysis = Solver::new(options)?.analyze(matrix)?;
-        self.factors = Some(analysis.factorize_values(&self.values)?);
+        if self.analysis.is_none() {
+            let n = self.row_ptr.len() - 1;
+            let matrix = MatrixRef::by_rows(n, n, &self.row_ptr, &self.col_idx, &self.values);
+            self.analysis = Some(Solver::new(self.options.clone())?.analyze(matrix)?);
+        }
+        if let Some(analysis) = &self.analysis {
+            self.factors = Some(analysis.factorize_values(&self.values)?);
+        }
         Ok(())
     }
+}
 
-    fn status(&mut self, error: &Error) -> ESymSolverStatus {
-        match error {
-            Error::ZeroPivot { .. }
-            | Error::StructurallySingular { .. }
-            | Error::ZerosOnly { .. } => {
-                self.is_certainly_singular = true;
-                ESymSolverStatus::Singular
-            }
-            Error::SingularToRounding { .. }
-            | Error::Unstable { .. }
-            | Error::Overflow { .. }
-            | Error::SolutionNotFinite { .. } => ESymSolverStatus::Singular,
-            _ => ESymSolverStatus::FatalError,
-        }
+/// What an error says of the matrix.
+fn status(error: &Error) -> ESymSolverStatus {
+    match error {
+        Error::ZeroPivot { .. }
+        | Error::StructurallySingular { .. }
+        | Error::ZerosOnly { .. }
+        | Error::NoPivots { .. }
+        | Error::SingularToRounding { .. }
+        | Error::Overflow { .. }
+        | Error::SolutionNotFinite { .. } => ESymSolverStatus::Singular,
+        _ => ESymSolverStatus::FatalError,
     }
 }
 
@@ -116,47 +114,21 @@ impl SparseSymLinearSolverInterface for LugeBackend {
         ia: &[Index],
         ja: &[Index],
     ) -> ESymSolverStatus {
+        // Whether they are a triangle, the analysis checks.
         let (Ok(n), Ok(count)) = (usize::try_from(dim), usize::try_from(nonzeros)) else {
             return ESymSolverStatus::FatalError;
         };
-        if (ia.len(), ja.len()) != (count, count) {
+        if (ia.len(), ja.len()) != (n + 1, count) {
             return ESymSolverStatus::FatalError;
         }
-        // Entries come in either triangle, some more than once: row, column, number.
-        let mut entries: Vec<(u32, u32, usize)> = Vec::with_capacity(count);
-        for (k, (&i, &j)) in ia.iter().zip(ja).enumerate() {
-            let range = 1..=dim;
-            if !range.contains(&i) || !range.contains(&j) {
-                return ESymSolverStatus::FatalError;
-            }
-            entries.push((i.max(j) as u32 - 1, i.min(j) as u32 - 1, k));
-        }
-        entries.sort_unstable();
-        self.n = n;
-        self.col_idx.clear();
-        self.entry_of = vec![0; count];
-        self.row_ptr = vec![0; n + 1];
-        let mut last = None;
-        for (row, column, number) in entries {
-            if last != Some((row, column)) {
-                last = Some((row, column));
-                self.col_idx.push(column as usize);
-                self.row_ptr[row as usize + 1] += 1;
-            }
-            self.entry_of[number] = self.col_idx.len() - 1;
-        }
-        for row in 0..n {
-            self.row_ptr[row + 1] += self.row_ptr[row];
-        }
-        self.given = vec![0.0; count];
-        self.values = vec![0.0; self.col_idx.len()];
-        self.factors = None;
-        self.is_current = false;
+        (self.row_ptr, self.col_idx) = (ia.to_vec(), ja.to_vec());
+        self.values = vec![0.0; ja.len()];
+        (self.analysis, self.factors) = (None, None);
         ESymSolverStatus::Success
     }
 
     fn values_array_mut(&mut self) -> &mut [Number] {
-        &mut self.given
+        &mut self.values
     }
 
     fn multi_solve(
@@ -169,23 +141,24 @@ impl SparseSymLinearSolverInterface for LugeBackend {
         check_neg_evals: bool,
         number_of_neg_evals: Index,
     ) -> ESymSolverStatus {
-        if new_matrix || !self.is_current {
-            self.is_certainly_singular = false;
-            self.is_current = false;
-            if let Err(error) = self.factorize() {
-                return self.status(&error);
-            }
-            self.is_current = true;
+        if (new_matrix || self.factors.is_none())
+            && let Err(error) = self.factorize()
+        {
+            self.factors = None;
+            return status(&error);
+        }
+        let Some(factors) = &self.factors else {
+            return ESymSolverStatus::FatalError;
+        };
+        if self.singularity_certified() {
+            return ESymSolverStatus::Singular;
         }
         if check_neg_evals && self.number_of_neg_evals() != number_of_neg_evals {
             return ESymSolverStatus::WrongInertia;
         }
-        let Some(factors) = self.factors() else {
-            return ESymSolverStatus::FatalError;
-        };
         match factors.solve_in_place(rhs_vals) {
             Ok(_) => ESymSolverStatus::Success,
-            Err(error) => self.status(&error),
+            Err(error) => status(&error),
         }
     }
 
@@ -195,14 +168,8 @@ impl SparseSymLinearSolverInterface for LugeBackend {
     }
 
     fn increase_quality(&mut self) -> bool {
-        if self.quality + 1 == THRESHOLDS.len() {
-            return false;
-        }
-        self.quality += 1;
-        // Factorized anew with the next solve.
-        self.factors = None;
-        self.is_current = false;
-        true
+        let raised = self.factors.as_mut().map(Factors::raise_threshold);
+        matches!(raised, Some(Ok(Some(_))))
     }
 
     fn provides_inertia(&self) -> bool {
@@ -210,11 +177,12 @@ impl SparseSymLinearSolverInterface for LugeBackend {
     }
 
     fn singularity_certified(&self) -> bool {
-        self.is_certainly_singular
+        let inertia = self.factors().and_then(Factors::inertia);
+        inertia.is_some_and(|inertia| inertia.zero > 0)
     }
 
     fn matrix_format(&self) -> EMatrixFormat {
-        EMatrixFormat::TripletFormat
+        EMatrixFormat::CsrFormat0Offset
     }
 
     fn as_any(&self) -> Option<&dyn std::any::Any> {

@@ -1,9 +1,11 @@
-//! Optimization problems for tests and measurements: small ones with known optima, from W. Hock and K. Schittkowski, *Test
-//! Examples for Nonlinear Programming Codes* (Lecture Notes in Economics and Mathematical Systems 187, 1981), and families of
-//! any size.
+//! Optimization problems for tests and measurements: [small ones](small) with known optima and [families](families) of any size,
+//! among them those that POUNCE itself is tested and measured with.
 //!
 //! Objective and constraints are sums of functions of a few variables ([`Term`]), which are evaluated with their first and
 //! second derivatives ([`Jet`]).
+
+pub mod families;
+pub mod small;
 
 use std::cell::RefCell;
 use std::ops::{Add, Mul, Neg, Sub};
@@ -84,6 +86,12 @@ impl Jet {
     pub fn ln(self) -> Self {
         let y = 1.0 / self.value;
         self.chain([self.value.ln(), y, -y * y])
+    }
+
+    /// The square root.
+    pub fn sqrt(self) -> Self {
+        let root = self.value.sqrt();
+        self.chain([root, 0.5 / root, -0.25 / (root * self.value)])
     }
 
     /// The sine.
@@ -185,6 +193,15 @@ impl Term {
     /// A multiple of a variable.
     fn linear(variable: usize, factor: f64) -> Self {
         Self::new(&[variable], factor, |x, factor| x[0] * factor)
+    }
+
+    /// Multiples of variables from the first on, those by zero left out.
+    fn multiples(factors: &[f64]) -> Vec<Self> {
+        let factors = factors.iter().enumerate();
+        let factors = factors.filter(|(_, factor)| **factor != 0.0);
+        factors
+            .map(|(variable, &factor)| Self::linear(variable, factor))
+            .collect()
     }
 
     fn at(&self, x: &[f64]) -> Jet {
@@ -421,310 +438,4 @@ impl TNLP for Posed {
     fn finalize_solution(&mut self, sol: Solution<'_>, _data: &IpoptData, _cq: &IpoptCq) {
         *self.end.borrow_mut() = Some((sol.x.to_vec(), sol.obj_value));
     }
-}
-
-/// Problems of Hock and Schittkowski, with their optima.
-pub fn small() -> Vec<Problem> {
-    let free = UNBOUNDED;
-    let term = Term::new;
-    let linear = Term::linear;
-    let banana = |x: &[Jet], _| (x[1] - x[0].squared()).squared() * 100.0 + (x[0] - 1.0).squared();
-    let sine = 3f64.sqrt() / 2.0 + std::f64::consts::PI / 3.0;
-    vec![
-        Problem::new("HS1", vec![-2.0, 1.0])
-            .between(&[-free, -1.5], &[free; 2])
-            .minimize(vec![term(&[0, 1], 0.0, banana)], Some(0.0)),
-        Problem::new("HS3", vec![10.0, 1.0])
-            .between(&[-free, 0.0], &[free; 2])
-            .minimize(
-                vec![term(&[0, 1], 1e-5, |x, c| {
-                    x[1] + (x[1] - x[0]).squared() * c
-                })],
-                Some(0.0),
-            ),
-        Problem::new("HS4", vec![1.125, 0.125])
-            .between(&[1.0, 0.0], &[free; 2])
-            .minimize(
-                vec![term(&[0, 1], 0.0, |x, _| {
-                    (x[0] + 1.0).cubed() * (1.0 / 3.0) + x[1]
-                })],
-                Some(8.0 / 3.0),
-            ),
-        Problem::new("HS5", vec![0.0, 0.0])
-            .between(&[-1.5, -3.0], &[4.0, 3.0])
-            .minimize(
-                vec![term(&[0, 1], 1.0, |x, one| {
-                    let square = (x[0] - x[1]).squared();
-                    (x[0] + x[1]).sin() + square + x[1] * 2.5 - x[0] * 1.5 + one
-                })],
-                Some(-sine),
-            ),
-        Problem::new("HS21", vec![-1.0, -1.0])
-            .between(&[2.0, -50.0], &[50.0, 50.0])
-            .minimize(
-                vec![term(&[0, 1], -100.0, |x, c| {
-                    x[0].squared() * 0.01 + x[1].squared() + c
-                })],
-                Some(-99.96),
-            )
-            .subject_to(10.0, free, vec![linear(0, 10.0), linear(1, -1.0)]),
-        Problem::new("HS25", vec![100.0, 12.5, 3.0])
-            .between(&[0.1, 0.0, 0.0], &[100.0, 25.6, 5.0])
-            .minimize(
-                (1..100)
-                    .map(|i| {
-                        term(&[0, 1, 2], 0.01 * f64::from(i), |x, t| {
-                            let u = 25.0 + (-50.0 * t.ln()).powf(2.0 / 3.0);
-                            let power = ((-x[1] + u).ln() * x[2]).exp();
-                            ((-(x[0].reciprocal() * power)).exp() - t).squared()
-                        })
-                    })
-                    .collect(),
-                Some(0.0),
-            ),
-        Problem::new("HS28", vec![-4.0, 1.0, 1.0])
-            .minimize(
-                vec![term(&[0, 1, 2], 0.0, |x, _| {
-                    (x[0] + x[1]).squared() + (x[1] + x[2]).squared()
-                })],
-                Some(0.0),
-            )
-            .subject_to(
-                1.0,
-                1.0,
-                (0..3).map(|v| linear(v, v as f64 + 1.0)).collect(),
-            ),
-        Problem::new("HS35", vec![0.5; 3])
-            .between(&[0.0; 3], &[free; 3])
-            .minimize(
-                vec![term(&[0, 1, 2], 9.0, |x, c| {
-                    let squares = x[0].squared() * 2.0 + x[1].squared() * 2.0 + x[2].squared();
-                    let products = x[0] * (x[1] + x[2]) * 2.0;
-                    squares + products - x[0] * 8.0 - x[1] * 6.0 - x[2] * 4.0 + c
-                })],
-                Some(1.0 / 9.0),
-            )
-            .subject_to(
-                -free,
-                3.0,
-                vec![linear(0, 1.0), linear(1, 1.0), linear(2, 2.0)],
-            ),
-        Problem::new("HS38", vec![-3.0, -1.0, -3.0, -1.0])
-            .between(&[-10.0; 4], &[10.0; 4])
-            .minimize(
-                vec![
-                    term(&[0, 1], 0.0, banana),
-                    term(&[2, 3], 90.0, |x, c| {
-                        (x[1] - x[0].squared()).squared() * c + (x[0] - 1.0).squared()
-                    }),
-                    term(&[1, 3], 10.1, |x, c| {
-                        let (a, b) = (x[0] - 1.0, x[1] - 1.0);
-                        (a.squared() + b.squared()) * c + a * b * 19.8
-                    }),
-                ],
-                Some(0.0),
-            ),
-        Problem::new("HS71", vec![1.0, 5.0, 5.0, 1.0])
-            .between(&[1.0; 4], &[5.0; 4])
-            .minimize(
-                vec![term(&[0, 1, 2, 3], 0.0, |x, _| {
-                    x[0] * x[3] * (x[0] + x[1] + x[2]) + x[2]
-                })],
-                Some(17.014_017_289_155_8),
-            )
-            .subject_to(
-                25.0,
-                free,
-                vec![term(&[0, 1, 2, 3], 0.0, |x, _| x[0] * x[1] * x[2] * x[3])],
-            )
-            .subject_to(
-                40.0,
-                40.0,
-                (0..4)
-                    .map(|v| term(&[v], 0.0, |x, _| x[0].squared()))
-                    .collect(),
-            ),
-        Problem::new("HS76", vec![0.5; 4])
-            .between(&[0.0; 4], &[free; 4])
-            .minimize(
-                vec![term(&[0, 1, 2, 3], 0.5, |x, half| {
-                    let squares = x[0].squared() + x[2].squared();
-                    let halves = (x[1].squared() + x[3].squared()) * half;
-                    let products = x[2] * x[3] - x[0] * x[2];
-                    squares + halves + products - x[0] - x[1] * 3.0 + x[2] - x[3]
-                })],
-                Some(-4.681_818_181_818_18),
-            )
-            .subject_to(-free, 5.0, of_factors(&[1.0, 2.0, 1.0, 1.0]))
-            .subject_to(-free, 4.0, of_factors(&[3.0, 1.0, 2.0, -1.0]))
-            .subject_to(1.5, free, of_factors(&[0.0, 1.0, 4.0, 0.0])),
-    ]
-}
-
-/// Multiples of the first variables.
-fn of_factors(factors: &[f64]) -> Vec<Term> {
-    let factors = factors.iter().enumerate();
-    let factors = factors.filter(|(_, factor)| **factor != 0.0);
-    factors
-        .map(|(v, &factor)| Term::linear(v, factor))
-        .collect()
-}
-
-/// Optimal control of −Δy + y³ = u on a grid of `size` × `size` points in the unit square, with |u| ≤ 4 and a state that is to
-/// be near one with a jump: 2·size² variables, size² constraints.
-pub fn control(size: usize) -> Problem {
-    let points = size * size;
-    let h = 1.0 / (size as f64 + 1.0);
-    let (free, area) = (UNBOUNDED, h * h);
-    let lower: Vec<f64> = (0..2 * points)
-        .map(|v| if v < points { -free } else { -4.0 })
-        .collect();
-    let upper: Vec<f64> = lower.iter().map(|bound| -bound).collect();
-    let mut objective = Vec::with_capacity(2 * points);
-    for p in 0..points {
-        let wanted = if p % size < size / 2 { 1.0 } else { -0.5 };
-        // The number says where it is to be, and how much area it stands for.
-        objective.push(Term::new(&[p], wanted, |y, wanted| {
-            (y[0] - wanted).squared() * 0.5
-        }));
-        objective.push(Term::new(&[points + p], 1e-3, |u, weight| {
-            u[0].squared() * weight
-        }));
-    }
-    let mut problem = Problem::new(&format!("control {size}x{size}"), vec![0.0; 2 * points])
-        .between(&lower, &upper)
-        .minimize(objective, None);
-    for p in 0..points {
-        let mut terms = vec![
-            Term::new(&[p], area, |y, area| y[0] * 4.0 + y[0].cubed() * area),
-            Term::linear(points + p, -area),
-        ];
-        let (i, j) = (p / size, p % size);
-        let neighbours = [
-            (i > 0).then(|| p - size),
-            (i + 1 < size).then(|| p + size),
-            (j > 0).then(|| p - 1),
-            (j + 1 < size).then(|| p + 1),
-        ];
-        terms.extend(
-            neighbours
-                .into_iter()
-                .flatten()
-                .map(|q| Term::linear(q, -1.0)),
-        );
-        problem = problem.subject_to(0.0, 0.0, terms);
-    }
-    problem
-}
-
-/// A membrane on a grid of `size` × `size` points that is pressed onto an obstacle: size² variables with bounds.
-pub fn obstacle(size: usize) -> Problem {
-    let points = size * size;
-    let h = 1.0 / (size as f64 + 1.0);
-    let height = |p: usize| {
-        let (x, y) = ((p / size + 1) as f64 * h, (p % size + 1) as f64 * h);
-        let bumps = (9.0 * x).sin() * (9.0 * y).sin();
-        bumps.max(0.0).powi(3)
-    };
-    let lower: Vec<f64> = (0..points).map(height).collect();
-    let mut objective = Vec::with_capacity(4 * points);
-    for p in 0..points {
-        objective.push(Term::linear(p, h * h));
-        let (i, j) = (p / size, p % size);
-        for q in [
-            (i + 1 < size).then(|| p + size),
-            (j + 1 < size).then(|| p + 1),
-        ] {
-            objective.push(match q {
-                Some(q) => Term::new(&[p, q], 0.5, |v, half| (v[0] - v[1]).squared() * half),
-                // The edge, which is at zero.
-                None => Term::new(&[p], 0.5, |v, half| v[0].squared() * half),
-            });
-        }
-    }
-    Problem::new(&format!("obstacle {size}x{size}"), vec![1.0; points])
-        .between(&lower, &vec![2000.0; points])
-        .minimize(objective, None)
-}
-
-/// A chain of bananas under constraints with exponentials and sines: problem 5.1 of L. Lukšan and J. Vlček, *Sparse and partially
-/// separable test problems for unconstrained and equality constrained optimization* (1999), with `n` variables and n − 2
-/// constraints.
-pub fn chain(n: usize) -> Problem {
-    let start = (0..n)
-        .map(|v| if v % 2 == 0 { -1.2 } else { 1.0 })
-        .collect();
-    let objective = (0..n - 1).map(|v| {
-        Term::new(&[v, v + 1], 100.0, |x, c| {
-            (x[0].squared() - x[1]).squared() * c + (x[0] - 1.0).squared()
-        })
-    });
-    let mut problem =
-        Problem::new(&format!("chain {n}"), start).minimize(objective.collect(), None);
-    for v in 0..n - 2 {
-        let term = Term::new(&[v, v + 1, v + 2], -8.0, |x, c| {
-            let sines = (x[1] - x[2]).sin() * (x[1] + x[2]).sin();
-            let exponential = x[0] * (x[0] - x[1]).exp();
-            x[1].cubed() * 3.0 + x[2] * 2.0 + sines + x[1] * 4.0 - exponential + c
-        });
-        problem = problem.subject_to(0.0, 0.0, vec![term]);
-    }
-    problem
-}
-
-/// A pendulum that is swung up by a torque of at most 1, on `steps` steps of the trapezoidal rule: 3·(steps + 1) variables.
-pub fn pendulum(steps: usize) -> Problem {
-    let h = 6.0 / steps as f64;
-    let [angle, speed, torque] = [0, 1, 2].map(|kind| move |step: usize| 3 * step + kind);
-    let n = 3 * (steps + 1);
-    let (mut lower, mut upper) = (vec![-UNBOUNDED; n], vec![UNBOUNDED; n]);
-    for step in 0..=steps {
-        (lower[torque(step)], upper[torque(step)]) = (-1.0, 1.0);
-    }
-    for (v, value) in [(angle(0), 0.0), (speed(0), 0.0)] {
-        (lower[v], upper[v]) = (value, value);
-    }
-    let mut start = vec![0.0; n];
-    (0..=steps)
-        .for_each(|step| start[angle(step)] = std::f64::consts::PI * step as f64 / steps as f64);
-    let mut objective: Vec<Term> = (0..=steps)
-        .map(|step| {
-            Term::new(&[torque(step)], 0.5 * h, |u, weight| {
-                u[0].squared() * weight
-            })
-        })
-        .collect();
-    objective.push(Term::new(
-        &[angle(steps), speed(steps)],
-        100.0,
-        |x, weight| ((x[0] - std::f64::consts::PI).squared() + x[1].squared()) * weight,
-    ));
-    let mut problem = Problem::new(&format!("pendulum {steps}"), start)
-        .between(&lower, &upper)
-        .minimize(objective, None);
-    for step in 0..steps {
-        let next = step + 1;
-        let half = 0.5 * h;
-        let of_angle = vec![
-            Term::linear(angle(next), 1.0),
-            Term::linear(angle(step), -1.0),
-            Term::linear(speed(next), -half),
-            Term::linear(speed(step), -half),
-        ];
-        let pull = |at| {
-            Term::new(&[angle(at), torque(at)], half, |x, half| {
-                (x[0].sin() - x[1]) * half
-            })
-        };
-        let of_speed = vec![
-            Term::linear(speed(next), 1.0),
-            Term::linear(speed(step), -1.0),
-            pull(next),
-            pull(step),
-        ];
-        problem = problem
-            .subject_to(0.0, 0.0, of_angle)
-            .subject_to(0.0, 0.0, of_speed);
-    }
-    problem
 }

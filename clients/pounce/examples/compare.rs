@@ -4,9 +4,9 @@
 //! cargo run --release --example compare -- [--rounds 3] [--only NAME] [--json FILE]
 //! ```
 //!
-//! prints how each run ended, its iterations, the objective, and the seconds of all calls of the linear solver, the least of
-//! the rounds. It fails where its own solver solves a problem and Luge does not, or Luge takes more iterations by more than a
-//! twentieth, and by more than one.
+//! prints how each run ended, its iterations, the objective, and the processor seconds of all calls of the linear solver, the
+//! least of the rounds. It fails where its own solver solves a problem and Luge does not, or Luge takes more iterations by more
+//! than a twentieth, and by more than one.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;

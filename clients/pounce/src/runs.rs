@@ -2,7 +2,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::time::Instant;
 
 use pounce_algorithm::application::IpoptApplication;
 use pounce_common::types::{Index, Number};
@@ -28,7 +27,7 @@ pub enum Backend {
 /// What a linear solver did in all of a run.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Work {
-    /// In all of its calls: analyses, factorizations, solves.
+    /// Processor seconds of all of its calls: analyses, factorizations, solves.
     pub seconds: f64,
     /// Matrices that it was handed.
     pub factorizations: usize,
@@ -109,11 +108,23 @@ impl<B> Watched<B> {
     }
 
     fn timed<R>(&mut self, call: impl FnOnce(&mut B) -> R) -> R {
-        let start = Instant::now();
+        let start = processor_seconds();
         let result = call(&mut self.inner);
-        self.count(|work| work.seconds += start.elapsed().as_secs_f64());
+        self.count(|work| work.seconds += processor_seconds() - start);
         result
     }
+}
+
+/// How long this thread has been on a processor: other work on the machine does not count, as it would by the clock.
+fn processor_seconds() -> f64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the call writes to the structure that it is given, and to nothing else.
+    let outcome = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    assert_eq!(outcome, 0, "the system has a clock for each thread");
+    time.tv_sec as f64 + 1e-9 * time.tv_nsec as f64
 }
 
 impl<B: SparseSymLinearSolverInterface> SparseSymLinearSolverInterface for Watched<B> {

@@ -1,22 +1,22 @@
 //! Problems of W. Hock and K. Schittkowski, *Test Examples for Nonlinear Programming Codes* (Lecture Notes in Economics and
 //! Mathematical Systems 187, 1981), with their numbers, starting points and optima. The tests of `pounce-algorithm` have the
-//! first twelve.
+//! first twelve of [`all`].
 
 use super::{Jet, Problem, Term, UNBOUNDED};
 
 /// All of them.
 pub fn all() -> Vec<Problem> {
-    let mut problems = of_pounce();
+    let mut problems = bounded();
+    problems.extend(constrained());
     problems.extend(equalities());
     problems.extend(inequalities());
     problems
 }
 
-/// 1, 3, 4, 5, 14, 21, 25, 28, 35, 38, 71 and 76.
-fn of_pounce() -> Vec<Problem> {
+/// 1, 3, 4, 5, 25 and 38, which have bounds alone.
+fn bounded() -> Vec<Problem> {
     let free = UNBOUNDED;
     let term = Term::new;
-    let linear = Term::linear;
     let banana = |x: &[Jet], _| (x[1] - x[0].squared()).squared() * 100.0 + (x[0] - 1.0).squared();
     let sine = 3f64.sqrt() / 2.0 + std::f64::consts::PI / 3.0;
     vec![
@@ -48,6 +48,44 @@ fn of_pounce() -> Vec<Problem> {
                 })],
                 Some(-sine),
             ),
+        Problem::new("HS25", vec![100.0, 12.5, 3.0])
+            .between(&[0.1, 0.0, 0.0], &[100.0, 25.6, 5.0])
+            .minimize(
+                (1..100)
+                    .map(|i| {
+                        term(&[0, 1, 2], 0.01 * f64::from(i), |x, t| {
+                            let u = 25.0 + (-50.0 * t.ln()).powf(2.0 / 3.0);
+                            let power = ((-x[1] + u).ln() * x[2]).exp();
+                            ((-(x[0].reciprocal() * power)).exp() - t).squared()
+                        })
+                    })
+                    .collect(),
+                Some(0.0),
+            ),
+        Problem::new("HS38", vec![-3.0, -1.0, -3.0, -1.0])
+            .between(&[-10.0; 4], &[10.0; 4])
+            .minimize(
+                vec![
+                    term(&[0, 1], 0.0, banana),
+                    term(&[2, 3], 90.0, |x, c| {
+                        (x[1] - x[0].squared()).squared() * c + (x[0] - 1.0).squared()
+                    }),
+                    term(&[1, 3], 10.1, |x, c| {
+                        let (a, b) = (x[0] - 1.0, x[1] - 1.0);
+                        (a.squared() + b.squared()) * c + a * b * 19.8
+                    }),
+                ],
+                Some(0.0),
+            ),
+    ]
+}
+
+/// 14, 21, 28, 35, 71 and 76.
+fn constrained() -> Vec<Problem> {
+    let free = UNBOUNDED;
+    let term = Term::new;
+    let linear = Term::linear;
+    vec![
         Problem::new("HS14", vec![2.0, 2.0])
             .minimize(
                 vec![term(&[0, 1], 0.0, near_2_1)],
@@ -70,20 +108,6 @@ fn of_pounce() -> Vec<Problem> {
                 Some(-99.96),
             )
             .subject_to(10.0, free, vec![linear(0, 10.0), linear(1, -1.0)]),
-        Problem::new("HS25", vec![100.0, 12.5, 3.0])
-            .between(&[0.1, 0.0, 0.0], &[100.0, 25.6, 5.0])
-            .minimize(
-                (1..100)
-                    .map(|i| {
-                        term(&[0, 1, 2], 0.01 * f64::from(i), |x, t| {
-                            let u = 25.0 + (-50.0 * t.ln()).powf(2.0 / 3.0);
-                            let power = ((-x[1] + u).ln() * x[2]).exp();
-                            ((-(x[0].reciprocal() * power)).exp() - t).squared()
-                        })
-                    })
-                    .collect(),
-                Some(0.0),
-            ),
         Problem::new("HS28", vec![-4.0, 1.0, 1.0])
             .minimize(
                 vec![term(&[0, 1, 2], 0.0, |x, _| {
@@ -110,21 +134,6 @@ fn of_pounce() -> Vec<Problem> {
                 -free,
                 3.0,
                 vec![linear(0, 1.0), linear(1, 1.0), linear(2, 2.0)],
-            ),
-        Problem::new("HS38", vec![-3.0, -1.0, -3.0, -1.0])
-            .between(&[-10.0; 4], &[10.0; 4])
-            .minimize(
-                vec![
-                    term(&[0, 1], 0.0, banana),
-                    term(&[2, 3], 90.0, |x, c| {
-                        (x[1] - x[0].squared()).squared() * c + (x[0] - 1.0).squared()
-                    }),
-                    term(&[1, 3], 10.1, |x, c| {
-                        let (a, b) = (x[0] - 1.0, x[1] - 1.0);
-                        (a.squared() + b.squared()) * c + a * b * 19.8
-                    }),
-                ],
-                Some(0.0),
             ),
         Problem::new("HS71", vec![1.0, 5.0, 5.0, 1.0])
             .between(&[1.0; 4], &[5.0; 4])

@@ -269,7 +269,7 @@ enum luge_int_option
    */
   LUGE_OPTION_MAX_REFINEMENT_STEPS = 12,
   /**
-   * When a refactorization on a device is measured by a solve, one of luge_residual_check. Default:
+   * When a refactorization on a device, or of a symmetric matrix, is measured by a solve, one of luge_residual_check. Default:
    * LUGE_RESIDUAL_ALWAYS.
    */
   LUGE_OPTION_RESIDUAL_CHECK = 13,
@@ -596,7 +596,7 @@ typedef int32_t luge_precision;
 #endif // __cplusplus
 
 /**
- * When a refactorization on a device is measured by a solve with a known solution.
+ * When a refactorization on a device, or of a symmetric matrix, is measured by a solve with a known solution.
  */
 enum luge_residual_check
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L

@@ -65,7 +65,7 @@ pub enum luge_int_option {
     LUGE_OPTION_PRECISION = 11,
     /// Most steps of iterative refinement in a solve, at least 0. Default: 10.
     LUGE_OPTION_MAX_REFINEMENT_STEPS = 12,
-    /// When a refactorization on a device is measured by a solve, one of luge_residual_check. Default:
+    /// When a refactorization on a device, or of a symmetric matrix, is measured by a solve, one of luge_residual_check. Default:
     /// LUGE_RESIDUAL_ALWAYS.
     LUGE_OPTION_RESIDUAL_CHECK = 13,
     /// 1: factorizations also estimate the reciprocal condition number, at the cost of up to ten solves. Default: 0.
@@ -208,7 +208,7 @@ pub enum luge_precision {
     LUGE_PRECISION_SINGLE = 1,
 }
 
-/// When a refactorization on a device is measured by a solve with a known solution.
+/// When a refactorization on a device, or of a symmetric matrix, is measured by a solve with a known solution.
 #[repr(i32)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum luge_residual_check {

@@ -270,3 +270,122 @@ impl<'a> Positions<'a> {
         self.rest.is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use luge_sparse::{CompressedPattern, PivotPolicy};
+
+    use super::*;
+    use crate::lu::FrontalLu;
+    use crate::options::Options;
+    use crate::tree::TreeOptions;
+
+    /// Factors of an arrow of two fronts below a third one, one of whose columns is delayed to it.
+    fn factorized() -> FrontalLu<f64> {
+        // Columns 0 to 2 and 3 to 5 have the rows of their own and of 6 and 7.
+        let (mut ptr, mut idx, mut values) = (vec![0u64], Vec::new(), Vec::new());
+        for j in 0..8u32 {
+            let own = if j < 6 {
+                j / 3 * 3..j / 3 * 3 + 3
+            } else {
+                0..6
+            };
+            for i in own.chain(6..8) {
+                idx.push(i);
+                let is_small = j == 4 && i < 6;
+                let size = if is_small { 1e-9 } else { 1.0 };
+                values.push(
+                    size * f64::from(1 + (3 * i + 5 * j) % 7)
+                        + f64::from(u8::from(i == j && !is_small)) * 9.0,
+                );
+            }
+            ptr.push(idx.len() as u64);
+        }
+        let cols = CompressedPattern::new(8, ptr, idx).unwrap();
+        let tree = TreeOptions {
+            zero_fraction: 0.0,
+            tiny_zero_fraction: 0.0,
+            ..TreeOptions::default()
+        };
+        let symbolic = Arc::new(Symbolic::analyze(&cols, &tree).unwrap());
+        assert!(symbolic.tree().num_supernodes() > 1);
+        let options = Options {
+            pivots: PivotPolicy::threshold(0.5),
+            ..Options::default()
+        };
+        let (lu, _) = FrontalLu::factorize(&symbolic, &values, &options).unwrap();
+        assert!(lu.num_delayed() > 0);
+        lu
+    }
+
+    fn changed(
+        lu: &FrontalLu<f64>,
+        change: impl FnOnce(&mut FrontParts<'_, f64>),
+    ) -> Result<FrontalLu<f64>, String> {
+        let mut parts = lu.parts();
+        change(&mut parts);
+        let (products, quality) = (lu.products().to_vec(), *lu.quality());
+        let memory = Reservation::default();
+        let made = FrontalLu::from_parts(lu.symbolic(), parts, products, quality, memory);
+        made.map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn parts_make_the_same_factors() {
+        let lu = factorized();
+        let again = changed(&lu, |_| ()).unwrap();
+        assert_eq!(again.parts(), lu.parts());
+        assert_eq!(again.num_delayed(), lu.num_delayed());
+        assert_eq!(again.bytes(), lu.bytes());
+        let pivots = |lu: &FrontalLu<f64>| lu.pivots().collect::<Vec<_>>();
+        assert_eq!(pivots(&again), pivots(&lu));
+    }
+
+    #[test]
+    fn parts_that_are_no_factors_are_refused() {
+        let lu = factorized();
+        let last = lu.symbolic().tree().num_supernodes() - 1;
+        let refused = |what: &str, change: &dyn Fn(&mut FrontParts<'_, f64>)| {
+            let message = changed(&lu, change).unwrap_err();
+            assert_eq!(message, format!("{what} of the factors"));
+        };
+        refused("the size", &|p| p.values.to_mut().push(0.0));
+        refused("the number of fronts", &|p| {
+            p.pivots.pop();
+        });
+        refused("the number of fronts", &|p| p.moved.push(false));
+        refused("the number of pivots", &|p| p.pivots[0] = 9);
+        // The root delays nothing.
+        refused("the number of pivots", &|p| p.pivots[last] -= 1);
+        refused("the order of the columns", &|p| p.columns[0] = 7);
+        refused("the order of the columns", &|p| p.columns[0] = p.columns[1]);
+        refused("the order of the rows", &|p| p.rows[0] = p.rows[1]);
+        refused("the order of the columns", &|p| {
+            p.columns.pop();
+        });
+        refused("the size", &|p| p.rows.push(0));
+        refused("the order of rows and columns", &|p| p.moved.fill(false));
+        refused("the delayed columns", &|p| {
+            p.delayed.pop();
+        });
+        refused("the delayed columns", &|p| p.delayed[0].to_mut().push(0.0));
+        refused("the size", &|p| p.delayed.push(Cow::Owned(Vec::new())));
+        // No column was delayed, says this one, so that one of the root is left over.
+        refused("the size", &|p| {
+            let own = lu.symbolic().tree().fronts();
+            let own = own.iter().map(|front| front.pivots);
+            p.pivots = own.collect();
+        });
+        let parts = lu.parts();
+        let made = FrontalLu::from_parts(
+            lu.symbolic(),
+            parts,
+            vec![0.0; 3],
+            *lu.quality(),
+            Reservation::default(),
+        );
+        assert!(made.is_err());
+    }
+}

@@ -898,7 +898,8 @@ impl<T: Scalar> Factors<T> {
     /// Factorizes a new matrix of the pattern that was analyzed, or of a part of it: what it has no entry for is zero.
     ///
     /// Of a symmetric matrix order and scaling are kept, and pivots are found anew each time, on a device where those of the
-    /// matrix before leave entries of L that are too large; a probe tells whether the factors reach the target.
+    /// matrix before leave entries of L that are too large; a probe, as often as
+    /// [`residual_check`](crate::Options::residual_check) says, tells whether the factors reach the target.
     ///
     /// Pivots and scaling of others are kept if the growth stays below
     /// [`max_growth`](crate::Options::max_growth) (on a device a measured solve may overrule that), no pivot has to be replaced (under
@@ -1388,7 +1389,8 @@ impl<T: Scalar> Factors<T> {
         let (probe, searched) = match &self.computed {
             Computed::Host(host) => {
                 if host.probe.is_none() {
-                    inform.backward_error = Some(host.backward_error());
+                    let bound = host.backward_error();
+                    inform.backward_error = Some(bound).filter(|bound| bound.is_finite());
                 }
                 (host.probe, !is_static)
             }

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use luge_ordering::{Matching, Ordering, equilibrate, equilibrate_symmetric};
 use luge_sparse::num_traits::Float;
-use luge_sparse::{PivotPolicy, Quality, RealScalar, Reservation, Scalar};
+use luge_sparse::{MatrixView, PivotPolicy, Quality, RealScalar, Reservation, Scalar};
 use smallvec::{SmallVec, smallvec};
 
 use crate::accuracy::{self, BoundOf, OnePass, SLACK, WILD};
@@ -18,7 +18,7 @@ use crate::engine::{Condition, SINGULAR};
 use crate::error::Error;
 use crate::host::{AnyHost, HostEngine, HostPlace, KeptValues};
 use crate::inform::{Inform, Warning};
-use crate::options::{Pivoting, SingularAction};
+use crate::options::{Pivoting, ResidualCheck, SingularAction};
 use crate::ordered::order_within;
 use crate::planner::planner;
 use crate::probe::{OnePassOf, Probe, Quick, TRUSTED_GROWTH, is_above};
@@ -157,6 +157,8 @@ pub(crate) struct HostFactors<W> {
     pub condition: Option<Condition>,
     /// A bound of the backward error of one pass of solves, from growth and checksum; infinite if there is none.
     pub bound: f64,
+    /// Whether columns of zeros of B, if there are any, [are those of A](has_zeros_of_a).
+    pub has_zeros_of_a: bool,
 }
 
 impl<W: Field> HostFactors<W> {
@@ -164,7 +166,7 @@ impl<W: Field> HostFactors<W> {
     /// that of [`rcond`](Self::rcond).
     fn statement(&self, rcond: Option<f64>, largest: f64, target: f64) -> Option<f64> {
         let Some(probe) = self.probe else {
-            return Some(self.bound);
+            return Some(self.bound).filter(|bound| bound.is_finite());
         };
         let (analysis, quality) = (self.analysis.as_ref(), self.engine.quality());
         // What underflows in a shorter type is no matter of roundings, and without a checksum nothing tells of it.
@@ -210,10 +212,13 @@ impl<W: Field> HostFactors<W> {
             _ => f64::INFINITY,
         };
         let bound = self.bound.min(of_probe);
-        if is_above(bound, SLACK * target) {
-            OnePass::Measured
-        } else {
+        if !is_above(bound, SLACK * target) {
             OnePass::Bounded(bound)
+        } else if self.probe.is_none() {
+            // Factors that say no more of themselves are probed unless the options forbid it.
+            OnePass::Unknown
+        } else {
+            OnePass::Measured
         }
     }
 }
@@ -298,10 +303,27 @@ impl<T: Scalar> Task<'_, T> {
     }
 }
 
+/// Whether the options want the refactorized factors of a symmetric matrix measured by a solve.
+fn is_to_be_probed<T: Scalar>(shared: &Shared, quality: &Quality, epsilon: f64) -> bool {
+    let is_longer = epsilon > T::Real::epsilon().to_f64();
+    if shared.symmetry.is_none()
+        || shared.options.is_static()
+        || is_longer
+        || quality.num_perturbed > 0
+    {
+        return true;
+    }
+    match shared.options.residual_check {
+        ResidualCheck::Always => true,
+        ResidualCheck::WhereInDoubt => is_above(quality.growth * epsilon, shared.target),
+        ResidualCheck::Never => false,
+    }
+}
+
 /// Whether `analysis`'s factors are as good as any are for B: their growth and checksum are small.
 fn is_accurate<W>(analysis: &dyn AnyHost<W>, quality: &Quality) -> bool {
     quality.num_perturbed == 0
-        && is_in_range(analysis, quality)
+        && is_in_range(analysis, quality, false)
         && quality.checksum <= TRUSTED_CHECKSUM * analysis.epsilon()
         && quality.growth <= TRUSTED_GROWTH
 }
@@ -313,10 +335,33 @@ fn is_trusted<W>(analysis: &dyn AnyHost<W>, quality: &Quality, bound: f64, targe
 }
 
 /// Whether no column of B is so small or large that its entries lost digits: a scaling that was made for other values may
-/// do that, and a checksum does not notice.
-fn is_in_range<W>(analysis: &dyn AnyHost<W>, quality: &Quality) -> bool {
+/// do that, and a checksum does not notice. Columns of zeros have none to lose if they [are those of A](has_zeros_of_a).
+fn is_in_range<W>(analysis: &dyn AnyHost<W>, quality: &Quality, has_zeros_of_a: bool) -> bool {
     let [least, most] = analysis.range();
-    quality.max_norm == 0.0 || (quality.min_norm >= least && quality.max_norm <= most)
+    let is_least = quality.min_norm >= least || (quality.min_norm == 0.0 && has_zeros_of_a);
+    quality.max_norm == 0.0 || (is_least && quality.max_norm <= most)
+}
+
+/// Whether all columns of zeros of B are columns of zeros of A, and no other column is so small that its entries lost digits:
+/// a singular matrix may have some, and no scaling changes that. Looks at A where there are any.
+pub(crate) fn has_zeros_of_a<T: Scalar>(
+    a: MatrixView<'_, T>,
+    analysis: &dyn AnyHost<T::Wide>,
+    quality: &Quality,
+) -> bool {
+    if quality.min_norm > 0.0 {
+        return true;
+    }
+    let ([least, _], transform) = (analysis.range(), analysis.transform());
+    let (rows, cols) = (&transform.scaling.rows, &transform.scaling.cols);
+    let mut norms: Vec<Option<f64>> = vec![None; a.cols()];
+    a.for_each(|i, j, value| {
+        let size = value.widen().magnitude();
+        if size > 0.0 {
+            *norms[j].get_or_insert(0.0) += size * rows[i] * cols[j];
+        }
+    });
+    norms.into_iter().flatten().all(|norm| norm >= least)
 }
 
 /// Whether pivots are so small, beside others or what they were computed from, that the matrix may be singular.
@@ -443,29 +488,27 @@ impl<W: Field> HostPath<W> {
                 task.largest,
                 shared.target,
             )?;
-            if is_trusted(analysis.as_ref(), engine.quality(), bound, shared.target) {
-                best = Some(HostFactors {
-                    analysis: Arc::clone(analysis),
-                    engine,
-                    probe: None,
-                    condition: None,
-                    bound,
-                });
-                break;
-            }
-            let probe = task.probe_factors(engine.as_ref(), analysis.as_ref(), journal)?;
-            let reached = !probe.misses(shared.target);
-            if best
-                .as_ref()
-                .is_none_or(|best| !is_above(probe.backward_error, best.backward_error()))
+            let is_trusted = is_trusted(analysis.as_ref(), engine.quality(), bound, shared.target);
+            let probe = if is_trusted {
+                None
+            } else {
+                Some(task.probe_factors(engine.as_ref(), analysis.as_ref(), journal)?)
+            };
+            let found = HostFactors {
+                has_zeros_of_a: has_zeros_of_a(task.a, analysis.as_ref(), engine.quality()),
+                analysis: Arc::clone(analysis),
+                engine,
+                probe,
+                condition: None,
+                bound,
+            };
+            let reached = probe.is_none_or(|probe| !probe.misses(shared.target));
+            if is_trusted
+                || best
+                    .as_ref()
+                    .is_none_or(|best| !is_above(found.backward_error(), best.backward_error()))
             {
-                best = Some(HostFactors {
-                    analysis: Arc::clone(analysis),
-                    engine,
-                    probe: Some(probe),
-                    condition: None,
-                    bound,
-                });
+                best = Some(found);
             }
             if reached {
                 break;
@@ -533,10 +576,15 @@ impl<W: Field> HostPath<W> {
                         backward_error: Some(bound),
                     });
                 }
-                let probe =
-                    task.probe_factors(old.engine.as_ref(), old.analysis.as_ref(), journal)?;
+                let probe = if is_to_be_probed::<T>(shared, quality, epsilon) {
+                    let (engine, analysis) = (old.engine.as_ref(), old.analysis.as_ref());
+                    Some(task.probe_factors(engine, analysis, journal)?)
+                } else {
+                    None
+                };
+                let has_zeros_of_a = has_zeros_of_a(task.a, old.analysis.as_ref(), quality);
                 let stale_scale = !keeps_scale(quality, OTHER_SCALE)
-                    || !is_in_range(old.analysis.as_ref(), quality);
+                    || !is_in_range(old.analysis.as_ref(), quality, has_zeros_of_a);
                 let mut condition = None;
                 // Pivots that were replaced rather than delayed make L large: a probe tells what that is worth.
                 let is_limited = shared.options.max_delays.is_some() && quality.num_perturbed > 0;
@@ -545,7 +593,7 @@ impl<W: Field> HostPath<W> {
                     None
                 } else if !is_limited && is_above(quality.growth, shared.options.max_growth) {
                     Some(format!("growth {:.1e}", quality.growth))
-                } else if probe.misses(shared.target) {
+                } else if let Some(probe) = probe.filter(|probe| probe.misses(shared.target)) {
                     Some(format!("backward error {:.1e}", probe.backward_error))
                 } else if stale_scale && !is_static {
                     Some(format!(
@@ -566,14 +614,15 @@ impl<W: Field> HostPath<W> {
                     None
                 };
                 let Some(reason) = reason else {
-                    let rcond = old.rcond(Some(&probe), condition.as_ref())?;
-                    (old.probe, old.condition, old.bound) = (Some(probe), condition, bound);
+                    let rcond = old.rcond(probe.as_ref(), condition.as_ref())?;
+                    (old.probe, old.condition, old.bound) = (probe, condition, bound);
+                    old.has_zeros_of_a = has_zeros_of_a;
                     return Ok(Refactorized::Reused {
                         growth: quality.growth,
                         backward_error: old.statement(rcond, task.largest, shared.target),
                     });
                 };
-                if is_static {
+                if let Some(probe) = probe.filter(|_| is_static) {
                     return Err(probe.unstable(quality.growth));
                 }
                 (reason, stale_scale)
@@ -640,7 +689,8 @@ impl<W: Field> Found for HostFactors<W> {
     }
 
     fn is_in_range(&self) -> bool {
-        is_in_range(self.analysis.as_ref(), self.engine.quality())
+        let quality = self.engine.quality();
+        is_in_range(self.analysis.as_ref(), quality, self.has_zeros_of_a)
     }
 
     fn serves(&self, shared: &Shared) -> bool {

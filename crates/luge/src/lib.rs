@@ -234,7 +234,7 @@
 //! | keep factors in `f32` and refine to the accuracy of `f64` | [`precision`](field@Options::precision) |
 //! | search pivots, or not | [`pivoting`](field@Options::pivoting) |
 //! | say how accurate is accurate enough | [`target_backward_error`](field@Options::target_backward_error) |
-//! | spare the check of refactorizations on a device, as other solvers do | [`residual_check`](field@Options::residual_check) |
+//! | spare the check of refactorizations, as other solvers do | [`residual_check`](field@Options::residual_check) |
 //! | limit the memory | [`max_host_bytes`](field@Options::max_host_bytes), [`max_device_bytes`](field@Options::max_device_bytes) |
 //! | stop a call from another thread | [`cancel`](field@Options::cancel) |
 //! | keep an analysis for the next process | [`keep_order`](field@Options::keep_order), [`Analysis::save`]; factors by [`Factors::save`] alone |

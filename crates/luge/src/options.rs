@@ -282,19 +282,23 @@ luge_sparse::setters!(DeviceColumns {
     numeric: luge_numeric::gpu::ColumnOptions,
 });
 
-/// When a refactorization on a device solves for a known solution to measure what the new factors are worth.
+/// When a refactorization solves for a known solution to measure what the new factors are worth: on a device, and of a
+/// [symmetric](MatrixKind::Symmetric) matrix on the CPU as well.
 ///
 /// Growth and replaced pivots are measured in every factorization, at no cost. A solve may take as long as the
-/// refactorization of a small matrix.
+/// refactorization of a small matrix. Factors of other matrices have a checksum on the CPU, and are measured only where that
+/// leaves a doubt, whatever is chosen here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub enum ResidualCheck {
-    /// Every time. The solve is enqueued behind the factorization, and the host waits once for both.
+    /// Every time. On a device the solve is enqueued behind the factorization, and the host waits once for both.
     #[default]
     Always,
     /// Where growth times ε of the factors is above the target backward error, and always for factors in a shorter
     /// type than that needs.
     WhereInDoubt,
-    /// Never: the growth alone, against [`Options::max_growth`], and replaced pivots decide.
+    /// Never: the growth alone, against [`Options::max_growth`], and replaced pivots decide. For callers who compute the
+    /// residual of each solution by themselves, as interior-point methods do. On the CPU, factors with replaced pivots are
+    /// measured all the same, and so are those in a shorter type than the matrix.
     Never,
 }
 
@@ -393,7 +397,7 @@ pub struct Options {
     /// does not trust the old pivots; infinite: no growth is too large. On a device, unless one solve without refinement is measured to reach the
     /// target backward error, see [`ResidualCheck`].
     pub max_growth: f64,
-    /// When a refactorization on a device is measured by a solve. New factorizations always are.
+    /// When a refactorization on a device, or of a symmetric matrix, is measured by a solve. New factorizations always are.
     pub residual_check: ResidualCheck,
     /// Whether a factorization also estimates the reciprocal condition number of the scaled matrix,
     /// at the cost of up to ten solves.

@@ -116,7 +116,8 @@ class Solver:
         max_refinement_steps: Most steps of iterative refinement in a solve.
         target_backward_error: What every solution must reach; ``None``: 1e-12, or 1e-6 for ``float32``.
         factorizations: How many factorizations one analysis is to serve: the more, the longer the ordering may take.
-        residual_check: When a refactorization on a device is measured: ``"always"``, ``"where_in_doubt"`` or ``"never"``.
+        residual_check: When a refactorization on a device, or of a symmetric matrix, is measured by a solve: ``"always"``,
+            ``"where_in_doubt"`` or ``"never"``.
         estimate_condition: Whether factorizations estimate the condition number, see `Inform.rcond`.
         singular: For symmetric matrices, ``"refuse"`` or ``"continue"``.
         regularization: For symmetric matrices, ``(signs, delta)`` or ``(signs, delta, below)``: the sign that the pivot of each

@@ -14,7 +14,7 @@ use crate::codec::{Source, check, damaged};
 use crate::error::{Error, SavedError};
 use crate::factors::Factors;
 use crate::host::{AnyHost, HostPlace};
-use crate::host_path::{HostFactors, HostPath};
+use crate::host_path::{HostFactors, HostPath, has_zeros_of_a};
 use crate::inform::Inform;
 use crate::options::{FactorPrecision, MatrixKind, SymmetricKind};
 use crate::path::{Path, Plan};
@@ -166,7 +166,9 @@ impl Solver {
         let engine =
             Arc::clone(&analysis).read_factors(&T::in_wide(&values), measured, &mut source)?;
         source.check_seal()?;
+        let view = plan.shared.view(&values);
         let host = HostFactors {
+            has_zeros_of_a: has_zeros_of_a(view, analysis.as_ref(), &head.quality),
             analysis,
             engine,
             probe: head.probe,

@@ -4,7 +4,7 @@ use luge::ordering::{Matching, OrderingOptions};
 use luge::sprs::{CsMat, TriMat};
 use luge::{
     BackendChoice, CancelFlag, CpuEngine, Error, FactorPrecision, Factors, Inertia, MatrixKind,
-    MatrixRef, Options, Pivoting, Refactorized, SingularAction, Solver, Warning,
+    MatrixRef, Options, Pivoting, Refactorized, ResidualCheck, SingularAction, Solver, Warning,
 };
 use luge_testkit::generators::applications::{
     elasticity_3d, interior_point_kkt, laplacian_2d, random_unsymmetric, saddle_point,
@@ -391,6 +391,129 @@ fn refactorizations_search_pivots_anew() {
     let error = factors.refactorize(&wild).unwrap_err();
     assert!(matches!(error, Error::NotFinite { row: 0, .. }), "{error}");
     assert_eq!(factors.solve(&b).unwrap().x, x);
+}
+
+#[test]
+fn columns_of_zeros_are_no_reason_to_order_anew() {
+    // A grid, and two unknowns by themselves.
+    let beside = |pivots: [f64; 2]| {
+        let grid = mirrored(&laplacian_2d(5, 4));
+        let n = grid.rows();
+        let mut a = TriMat::new((n + 2, n + 2));
+        for (&v, (i, j)) in &grid {
+            a.add_triplet(i, j, v);
+        }
+        a.add_triplet(n, n, pivots[0]);
+        a.add_triplet(n + 1, n + 1, pivots[1]);
+        a.to_csr::<usize>()
+    };
+    let (regular, tiny) = (beside([1.0, 1.0]), 1e-290);
+    for check in [ResidualCheck::Always, ResidualCheck::Never] {
+        let options = symmetric().singular(SingularAction::Continue);
+        let solver = Solver::new(options.residual_check(check)).unwrap();
+        let analysis = solver.analyze(&regular).unwrap();
+        for (pivots, zero, is_reused) in [
+            ([0.0, 1.0], 1, true),
+            ([0.0, 0.0], 2, true),
+            ([1.0, 1e-9], 0, true),
+            // What is left of that by the old scaling has lost digits, also where another column is zero.
+            ([1.0, tiny], 0, false),
+            ([0.0, tiny], 1, false),
+        ] {
+            let a = beside(pivots);
+            let mut factors = analysis.factorize(&regular).unwrap();
+            let outcome = factors.refactorize(&a).unwrap();
+            let was_reused = matches!(outcome, Refactorized::Reused { .. });
+            assert_eq!(was_reused, is_reused, "{check:?}, {pivots:?}: {outcome:?}");
+            assert_eq!(factors.inertia().unwrap().zero, zero, "{pivots:?}");
+            let mut b = vec![1.0; a.rows()];
+            (b[a.rows() - 2], b[a.rows() - 1]) = (pivots[0], pivots[1]);
+            let x = factors.solve(&b).unwrap().x;
+            assert_backward_error(&a, &x, &b);
+        }
+    }
+}
+
+#[test]
+fn refactorizations_are_measured_as_often_as_the_options_say() {
+    let first = mirrored(&interior_point_kkt(120, 50, 1e-1, 4));
+    let second = mirrored(&interior_point_kkt(120, 50, 1e-6, 4));
+    let (c, _) = known_solution(&second);
+    // One that no solution reaches, so that no bound is good enough.
+    let unreachable = 1e-300;
+    let low = 2.5e-16;
+    let mut solutions = Vec::new();
+    for (check, target, is_measured) in [
+        (ResidualCheck::Always, None, true),
+        (ResidualCheck::WhereInDoubt, None, false),
+        (ResidualCheck::WhereInDoubt, Some(low), true),
+        (ResidualCheck::Never, None, false),
+        (ResidualCheck::Never, Some(unreachable), false),
+    ] {
+        let options = symmetric()
+            .residual_check(check)
+            .target_backward_error(target);
+        let analysis = Solver::new(options).unwrap().analyze(&first).unwrap();
+        let mut factors = analysis.factorize(&first).unwrap();
+        assert!(factors.inform().seconds.probe.is_some(), "the first always");
+        let outcome = factors.refactorize(&second).unwrap();
+        assert!(
+            matches!(outcome, Refactorized::Reused { .. }),
+            "{outcome:?}"
+        );
+        let probe = factors.inform().seconds.probe;
+        assert_eq!(probe.is_some(), is_measured, "{check:?}, {target:?}");
+        assert_eq!(factors.inertia(), Some(inertia(&second)));
+        let mut x = c.clone();
+        let accuracy = factors.solve_in_place(&mut x).unwrap();
+        assert_backward_error(&second, &x, &c);
+        let is_known = target != Some(unreachable);
+        assert_eq!(accuracy.backward_error.is_some(), is_known, "{accuracy:?}");
+        // The solutions of what was measured may be measured as well, where the target is low.
+        assert!(is_measured || !accuracy.is_measured, "{accuracy:?}");
+        if target.is_none() {
+            solutions.push(x);
+        }
+        // A solution that is asked for is measured and refined all the same.
+        let solution = factors.solve(&c).unwrap();
+        assert!(solution.inform.backward_error.unwrap() < 1e-15);
+    }
+    assert!(
+        solutions.windows(2).all(|pair| pair[0] == pair[1]),
+        "the same factors"
+    );
+}
+
+#[test]
+fn growth_and_tiny_pivots_are_noticed_without_a_measurement() {
+    let first = mirrored(&interior_point_kkt(60, 25, 1e-1, 4));
+    let second = mirrored(&interior_point_kkt(60, 25, 1e-3, 4));
+    let unmeasured = symmetric().residual_check(ResidualCheck::Never);
+    let options = unmeasured.clone().max_growth(0.5);
+    let analysis = Solver::new(options).unwrap().analyze(&first).unwrap();
+    let outcome = analysis.factorize(&first).unwrap().refactorize(&second);
+    let Refactorized::Repivoted { reason, .. } = outcome.unwrap() else {
+        panic!("a growth of one is more than a half")
+    };
+    assert!(reason.starts_with("growth"), "{reason}");
+
+    let beside = |pivot: f64| {
+        let mut a = TriMat::new((31, 31));
+        for (&v, (i, j)) in &mirrored(&laplacian_2d(6, 5)) {
+            a.add_triplet(i, j, v);
+        }
+        a.add_triplet(30, 30, pivot);
+        a.to_csr::<usize>()
+    };
+    let unscaled = unmeasured.ordering(OrderingOptions::default().scaling(false));
+    let analysis = Solver::new(unscaled)
+        .unwrap()
+        .analyze(&beside(4.0))
+        .unwrap();
+    let mut factors = analysis.factorize(&beside(4.0)).unwrap();
+    let error = factors.refactorize(&beside(1e-30)).unwrap_err();
+    let is_told = matches!(error, Error::SingularToRounding { column: 30, .. });
+    assert!(is_told, "{error}");
 }
 
 #[test]

@@ -256,3 +256,102 @@ impl<F: Scalar> Pattern<'_, F> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpu::columns::Options;
+
+    /// 4 . 1 .
+    /// 1 4 . .
+    /// . 1 4 .
+    /// . . . 2, with a fill in row 1 of column 2.
+    fn factorized() -> (CompressedPattern, ColumnLu<f64>) {
+        let cols = CompressedPattern::new(4, vec![0, 2, 4, 6, 7], vec![0, 1, 1, 2, 0, 2, 3]);
+        let cols = cols.unwrap();
+        let values = [4.0, 1.0, 4.0, 1.0, 1.0, 4.0, 2.0];
+        let (lu, _) = ColumnLu::factorize(&cols, &values, &Options::default()).unwrap();
+        (cols, lu)
+    }
+
+    /// Puts changed parts together.
+    fn changed(change: impl FnOnce(&mut ColumnParts<'_, f64>)) -> Result<ColumnLu<f64>, String> {
+        let (cols, lu) = factorized();
+        let mut parts = lu.parts();
+        change(&mut parts);
+        let blocks = [0..3, 3..4].into_iter();
+        let (memory, cancel) = (Reservation::default(), CancelFlag::new());
+        let made = ColumnLu::from_parts(&cols, blocks, parts, memory, &cancel);
+        made.map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn parts_make_the_same_factors() {
+        let (cols, lu) = factorized();
+        let mut again = changed(|_| ()).unwrap();
+        assert_eq!(again.parts(), lu.parts());
+        assert_eq!(again.is_boundary, lu.is_boundary);
+        assert_eq!(again.is_invertible, lu.is_invertible);
+        assert_eq!(again.bytes(), lu.bytes());
+        let other = [5.0, 1.0, 4.0, 2.0, 1.0, 4.0, 3.0];
+        let mut first = lu.clone();
+        let options = Options::default();
+        first.refactorize(&cols, &other, &options).unwrap();
+        again.refactorize(&cols, &other, &options).unwrap();
+        assert_eq!(again.parts(), first.parts());
+    }
+
+    #[test]
+    fn parts_that_are_no_factors_are_refused() {
+        let (_, lu) = factorized();
+        assert_eq!(lu.lower.idx, [1, 2], "one entry in columns 0 and 1");
+        assert_eq!(lu.upper.idx, [0, 1], "both in column 2");
+        let refused = |what: &str, change: &dyn Fn(&mut ColumnParts<'_, f64>)| {
+            let message = changed(change).unwrap_err();
+            assert_eq!(message, format!("{what} of the factors"));
+        };
+        refused("the order of the rows", &|p| p.row_perm.to_mut()[0] = 1);
+        refused("the order of the rows", &|p| p.row_perm.to_mut().swap(2, 3));
+        refused("the size", &|p| p.pivots.to_mut().push(1.0));
+        refused("the size", &|p| {
+            p.products.to_mut().pop();
+        });
+        refused("the columns", &|p| p.lower.ptr.to_mut()[0] = 1);
+        refused("the columns", &|p| p.lower.ptr.to_mut()[1] = 3);
+        refused("the columns", &|p| p.upper.ptr.to_mut()[4] = 9);
+        refused("the columns", &|p| {
+            p.upper.values.to_mut().pop();
+        });
+        // Not below the diagonal, and beyond the block.
+        refused("the rows of L", &|p| p.lower.idx.to_mut()[0] = 0);
+        refused("the rows of L", &|p| p.lower.idx.to_mut()[1] = 3);
+        refused("the rows of L", &|p| p.lower.idx.to_mut()[1] = 9);
+        refused("the rows of U", &|p| p.upper.idx.to_mut()[1] = 2);
+        refused("the rows of U", &|p| p.upper.idx.to_mut()[1] = 0);
+        refused("the rows of U", &|p| p.upper.idx.to_mut().swap(0, 1));
+        // Row 1 of column 0 is in B, and row 1 of column 2 is filled.
+        refused("the pattern", &|p| p.lower.idx.to_mut()[0] = 2);
+        refused("the pattern", &|p| {
+            p.upper.ptr.to_mut()[3..].fill(1);
+            p.upper.idx.to_mut().pop();
+            p.upper.values.to_mut().pop();
+        });
+    }
+
+    #[test]
+    fn blocks_that_are_not_those_of_the_factors_are_refused() {
+        let (cols, lu) = factorized();
+        let cancel = CancelFlag::new();
+        let made = |blocks: &[Range<usize>]| {
+            let (blocks, memory) = (blocks.iter().cloned(), Reservation::default());
+            ColumnLu::from_parts(&cols, blocks, lu.parts(), memory, &cancel).is_ok()
+        };
+        assert!(made(&[0..3, 3..4]));
+        assert!(made(std::slice::from_ref(&(0..4))));
+        for blocks in [&[0..2, 2..4][..], &[0..3], &[0..3, 2..4], &[0..3, 3..5]] {
+            assert!(!made(blocks), "{blocks:?}");
+        }
+        cancel.cancel();
+        assert!(!made(&[0..3, 3..4]));
+    }
+}

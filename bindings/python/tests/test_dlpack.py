@@ -155,7 +155,7 @@ class OnDevice:
     def __dlpack__(self, *, stream=None, **options):
         if not self.versioned and options:
             raise TypeError("unexpected keyword argument")
-        assert self.versioned == ("max_version" in options)
+        assert options == ({"max_version": (1, 0)} if self.versioned else {})
         self.streams.append(stream)
         name = b"dltensor_versioned" if self.versioned else b"dltensor"
         return CAPSULE(ctypes.addressof(self.managed), name, None)

@@ -6,6 +6,7 @@
 
 mod element;
 mod front;
+mod progress;
 mod stack;
 mod store;
 mod traverse;

@@ -315,6 +315,7 @@ mod device_scratch;
 mod device_symmetric;
 #[cfg(feature = "gpu")]
 mod device_tree;
+pub mod distributed;
 mod engine;
 mod engine_parts;
 mod error;

@@ -120,6 +120,7 @@ impl Solver {
             cancel: self.options.cancel.clone(),
             max_host_bytes: self.options.max_host_bytes,
             memory: self.memory.clone(),
+            ranks: self.ranks.clone(),
         };
         let mut source = Source::new(&mut source, &limits);
         // Permutations, scaling, blocks and a forest, as they are read and as they are.

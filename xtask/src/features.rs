@@ -1,6 +1,6 @@
 //! `cargo xtask features`: what can be left out compiles when it is, and the default build has no C in it.
 
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail};
 use cargo_metadata::{Metadata, MetadataCommand, Package};
@@ -13,6 +13,9 @@ const FACADE: &str = "luge";
 
 /// The C interface, which has the feature `gpu` of the facade.
 const C_INTERFACE: &str = "luge-c";
+
+/// The feature that takes an installation of MPI.
+const MPI: &str = "mpi";
 
 /// Crates that compile C or C++.
 const C_COMPILERS: [&str; 3] = ["cc", "cmake", "bindgen"];
@@ -50,6 +53,12 @@ pub fn features(workspace: &Workspace) -> Result<ExitCode> {
         .collect();
     check(&names, None)?;
     for feature in features_of(&metadata, FACADE)? {
+        if feature == MPI && process::output(Command::new("mpicc").arg("--version")).is_none() {
+            println!(
+                "{FACADE}: {feature} is left out, for there is no mpicc (Debian: libopenmpi-dev)"
+            );
+            continue;
+        }
         check(&[FACADE], Some(&feature))?;
     }
     let tree = process::output(

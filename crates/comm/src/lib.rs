@@ -4,8 +4,7 @@
 //! |---|---|
 //! | [`Comm`] | one rank's end: bytes to and from each other rank |
 //! | [`Collectives`] | what all ranks call together, on any [`Comm`]: broadcast, gathering, reduction, barrier |
-//! | [`Threads`] | ranks that are threads of one process |
-//! | `Mpi` | ranks that are processes of MPI (feature `mpi`) |
+//! | [`Threads`] | ranks that are threads of one process; processes of MPI are those of `luge-mpi` |
 //! | [`Team`] | a [`Comm`] on which ranks agree about failures, and notice when they are not at the same place |
 //! | [`Plain`] | numbers that are sent as they lie in memory |
 //!
@@ -44,8 +43,6 @@
 
 mod collectives;
 mod error;
-#[cfg(feature = "mpi")]
-mod mpi;
 mod plain;
 mod team;
 mod threads;
@@ -54,8 +51,6 @@ use std::fmt::Debug;
 
 pub use collectives::Collectives;
 pub use error::CommError;
-#[cfg(feature = "mpi")]
-pub use mpi::Mpi;
 pub use plain::{Plain, bytes_of, from_bytes};
 pub use team::{Complaint, Operation, Team};
 pub use threads::Threads;

@@ -15,7 +15,8 @@
 //! ```
 //!
 //! A rank that gives up in the midst of an operation goes there at once. Whoever still waits for a message of that operation
-//! gets a STATUS or a STOP in its place, ends it with [`CommError::Interrupted`], and goes there too. A rank waits for rank 0
+//! gets a STATUS or a STOP in its place, ends it with [`CommError::Interrupted`], and goes there too; whatever else it tries
+//! before ends at once with the same error. A rank waits for rank 0
 //! alone, and rank 0 for one whose messages come in the order of the program, so each of them comes to its STATUS. Since everybody
 //! reads up to the STATUS or the VERDICT, no message of the work before is left, and the next one starts afresh.
 
@@ -210,9 +211,18 @@ impl Team {
         }
     }
 
-    fn noted<T>(&self, outcome: Result<T, CommError>) -> Result<T, CommError> {
+    /// What `exchange` does, unless something failed since the last agreement: others are on their way there, and would not
+    /// answer.
+    fn unless_failed<T>(
+        &self,
+        exchange: impl FnOnce() -> Result<T, CommError>,
+    ) -> Result<T, CommError> {
+        if let Some(error) = self.failure() {
+            return Err(error);
+        }
+        let outcome = exchange();
         if let Err(error) = &outcome {
-            self.agreement().failure.get_or_insert(error.clone());
+            self.agreement().failure = Some(error.clone());
         }
         outcome
     }
@@ -230,7 +240,7 @@ impl Comm for Team {
 
     fn send(&self, to: usize, message: &[u8]) -> Result<(), CommError> {
         assert!(to == 0 || self.rank() == 0, "messages go to or from rank 0");
-        self.noted(self.send_as(DATA, to, message))
+        self.unless_failed(|| self.send_as(DATA, to, message))
     }
 
     fn receive(&self, from: usize) -> Result<Vec<u8>, CommError> {
@@ -238,7 +248,7 @@ impl Comm for Team {
             from == 0 || self.rank() == 0,
             "messages go to or from rank 0"
         );
-        self.noted(self.receive_data(from))
+        self.unless_failed(|| self.receive_data(from))
     }
 
     fn fail(&self, reason: &str) {
@@ -341,6 +351,24 @@ mod tests {
                 });
             }
         }
+    }
+
+    #[test]
+    fn after_a_failure_nothing_is_waited_for() {
+        teams(3, |team| {
+            let mut outcome = Ok(());
+            if team.rank() != 2 {
+                team.enter(Operation::Factorize);
+                outcome = team.barrier();
+                // Rank 2 has given up before, and does not answer a second time.
+                team.enter(Operation::Factorize);
+                assert_eq!(team.barrier(), outcome);
+                assert!(matches!(outcome, Err(CommError::Interrupted { .. })));
+            }
+            team.agree(Some(&complaint(2))).unwrap();
+            team.enter(Operation::Solve);
+            team.barrier().unwrap();
+        });
     }
 
     #[test]

@@ -46,7 +46,8 @@ impl<F: FrontalScalar> FrontalLu<F> {
     ///
     /// # Panics
     ///
-    /// If `x` is too short, `ld < n`, or the last refactorization failed.
+    /// If `x` is too short, `ld < n`, or the last refactorization failed; or if another rank gives up, which
+    /// [`solve_within`](Self::solve_within) returns.
     #[track_caller]
     pub fn solve(&self, x: &mut [F], ld: usize, nrhs: usize, threads: usize) {
         let never = CancelFlag::new();

@@ -17,7 +17,7 @@ pub struct RankError {
     pub message: String,
     /// What this rank returned.
     own: Option<Error>,
-    /// Whether all ranks failed.
+    /// Whether all ranks failed for themselves, at the same place.
     is_of_all: bool,
 }
 
@@ -27,7 +27,7 @@ impl RankError {
         self.own.as_ref()
     }
 
-    /// Whether the call failed on all ranks.
+    /// Whether the call failed on all ranks at the same place, so that they are still in the same state.
     pub(super) fn is_of_all(&self) -> bool {
         self.is_of_all
     }
@@ -186,10 +186,13 @@ pub(super) fn together<T, E: Outcome>(
             });
         }
     };
-    let is_of_all = all.iter().all(Option::is_some);
+    let is_own = |complaint: &Complaint| complaint.kind != INTERRUPTED;
+    let is_of_all = all
+        .iter()
+        .all(|of_rank| of_rank.as_ref().is_some_and(is_own));
     let complaints = || all.iter().flatten();
-    let causes = complaints().find(|complaint| complaint.kind != INTERRUPTED);
-    let Some(first) = causes.or(complaints().next()) else {
+    let cause = complaints().find(|complaint| is_own(complaint));
+    let Some(first) = cause.or(complaints().next()) else {
         return outcome.map_err(|_| unreachable!("this rank's failure is among all"));
     };
     Err(RankError {

@@ -37,6 +37,7 @@
 //! | call | what |
 //! |---|---|
 //! | each | a checksum of what it was given, and at the end whether it failed on any rank |
+//! | filled_pattern | the rows of L+U, whose sources are dealt out in chunks of 128 in turn, to all |
 //! | factorize, refactorize | the generated elements of the subtrees' roots, to rank 0; then pivots, labels and D, to all |
 //! | solve | what fronts of the subtrees add to rows above them, to rank 0; the solution above, to all; the solution, to all |
 //!
@@ -45,7 +46,7 @@
 //! # Failures
 //!
 //! A call that fails on one rank fails on all, with the same [`RankError`]: the rank, the kind of the failure, and the message
-//! that one rank alone would give. That holds for singular matrices, memory that is short on one rank, a [`CancelFlag`](luge_sparse::CancelFlag)
+//! that one rank alone would give. That holds for singular matrices, memory that is short on one rank, a [`CancelFlag`]
 //! that is raised on one, files that one cannot read ([`Ranks::together`]), and ranks that were given other matrices. The
 //! ranks go on after that; factors whose refactorization failed on some ranks alone are lost, and say so.
 //!
@@ -61,16 +62,17 @@
 
 mod error;
 mod input;
+mod symbolic;
 
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 
-#[cfg(feature = "mpi")]
-pub use luge_comm::Mpi;
 use luge_comm::{Comm, Team};
 pub use luge_comm::{CommError, Threads};
 use luge_frontal::{FrontalScalar, RankOptions};
-use luge_sparse::{Index, Inertia, MatrixRef, Scalar};
+#[cfg(feature = "mpi")]
+pub use luge_mpi::Mpi;
+use luge_sparse::{CancelFlag, Index, Inertia, MatrixRef, Scalar};
 
 pub use error::{Outcome, RankError, RankErrorKind};
 pub use input::{GatheredMatrix, RowBlock};
@@ -204,6 +206,7 @@ impl RankSolver {
         Ok(RankAnalysis {
             ranks: self.ranks.clone(),
             analysis,
+            cancel: self.solver.options().cancel.clone(),
         })
     }
 }
@@ -213,6 +216,7 @@ impl RankSolver {
 pub struct RankAnalysis<T: Scalar> {
     ranks: Ranks,
     analysis: Analysis<T>,
+    cancel: CancelFlag,
 }
 
 impl<T: Scalar> RankAnalysis<T> {
@@ -328,22 +332,24 @@ impl<T: Scalar> RankFactors<T> {
     ///
     /// # Errors
     ///
-    /// [`RankError`]: as [`Factors::refactorize`], after which the factors are those that were there before; or failures on some
-    /// ranks alone, after which there are none until a later call succeeds.
+    /// [`RankError`]: as [`Factors::refactorize`], after which the factors are those that were there before; or a failure on some
+    /// ranks alone, after which there are none: all later calls return that error.
     pub fn refactorize<'a, I: Index>(
         &mut self,
         a: impl Into<MatrixRef<'a, T, I>>,
     ) -> Result<Refactorized, RankError> {
+        if let Some(error) = &self.lost {
+            return Err(error.clone());
+        }
         let a = a.into();
         self.ranks.same_matrix(&a)?;
         let factors = &mut self.factors;
         let outcome = self.ranks.together(|| factors.refactorize(a));
-        self.lost = match &outcome {
-            Err(error) if !error.is_of_all() => Some(error.clone()),
-            // Those from before are there.
-            Err(_) => self.lost.take(),
-            Ok(_) => None,
-        };
+        self.lost = outcome
+            .as_ref()
+            .err()
+            .filter(|error| !error.is_of_all())
+            .cloned();
         outcome
     }
 

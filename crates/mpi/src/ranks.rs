@@ -9,12 +9,12 @@ use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator, Destination, Equivalence, Source};
 use mpi::{Tag, Threading};
 
-use crate::{Comm, CommError, check_other};
+use luge_comm::{Comm, CommError};
 
 /// Tag of messages, of which each begins with its number of bytes.
 const MESSAGE: Tag = 1;
 
-/// Tag of the reason why a rank cannot go on.
+/// Tag of what a rank tells of one that failed or left.
 const FAILURE: Tag = 2;
 
 /// Tag of the last message of a rank, which is empty.
@@ -60,6 +60,16 @@ impl std::fmt::Debug for Mpi {
 }
 
 impl Mpi {
+    #[track_caller]
+    fn check_other(&self, other: usize) {
+        assert!(
+            other < self.size && other != self.rank,
+            "rank {} of {} has no other rank {other}",
+            self.rank,
+            self.size
+        );
+    }
+
     /// Starts MPI: the rank that this process is among all that were started with it.
     ///
     /// # Errors
@@ -91,6 +101,14 @@ impl Mpi {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         // No invariant spans a panic.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes the first failure that this rank knows of, and tells the others.
+    fn tell(&self, inner: &mut Inner, error: CommError) {
+        for other in self.others() {
+            inner.send(other, FAILURE, &told_of(&error));
+        }
+        inner.failure = Some(error);
     }
 
     fn others(&self) -> impl Iterator<Item = usize> + use<> {
@@ -132,16 +150,41 @@ impl Inner {
     /// Takes in what other ranks say of themselves.
     fn listen(&mut self, others: impl Iterator<Item = usize>) {
         for other in others {
-            if let Some(reason) = self.take(other, FAILURE) {
-                self.failure.get_or_insert(CommError::Failed {
-                    rank: other,
-                    reason: String::from_utf8_lossy(&reason).into_owned(),
-                });
+            if let Some(told) = self.take(other, FAILURE) {
+                self.failure.get_or_insert(failure_told(&told, other));
             }
             if !self.has_left[other] && self.take(other, LEFT).is_some() {
                 self.has_left[other] = true;
             }
         }
+    }
+}
+
+/// What others are told of a failure: the rank that failed or left, and the reason if it failed.
+fn told_of(error: &CommError) -> Vec<u8> {
+    let (rank, reason) = match error {
+        CommError::Left { rank } => (*rank, None),
+        CommError::Failed { rank, reason } => (*rank, Some(reason)),
+        _ => unreachable!("ranks fail or leave"),
+    };
+    let mut told = (rank as u64).to_le_bytes().to_vec();
+    told.push(u8::from(reason.is_some()));
+    told.extend(reason.into_iter().flat_map(|reason| reason.bytes()));
+    told
+}
+
+/// The failure that rank `other` told of.
+fn failure_told(told: &[u8], other: usize) -> CommError {
+    let (rank, rest) = match told.split_first_chunk() {
+        Some((rank, rest)) => (u64::from_le_bytes(*rank) as usize, rest),
+        None => (other, told),
+    };
+    match rest.split_first() {
+        Some((1, reason)) => CommError::Failed {
+            rank,
+            reason: String::from_utf8_lossy(reason).into_owned(),
+        },
+        _ => CommError::Left { rank },
     }
 }
 
@@ -173,7 +216,7 @@ impl Comm for Mpi {
     }
 
     fn send(&self, to: usize, message: &[u8]) -> Result<(), CommError> {
-        check_other(self, to);
+        self.check_other(to);
         let inner = self.lock();
         if let Some(error) = &inner.failure {
             return Err(error.clone());
@@ -183,7 +226,7 @@ impl Comm for Mpi {
     }
 
     fn receive(&self, from: usize) -> Result<Vec<u8>, CommError> {
-        check_other(self, from);
+        self.check_other(from);
         poll(|| {
             let mut inner = self.lock();
             if let Some(error) = &inner.failure {
@@ -195,9 +238,13 @@ impl Comm for Mpi {
                 return Some(Ok(message));
             }
             if has_left {
-                let error = CommError::Left { rank: from };
-                inner.failure = Some(error.clone());
-                return Some(Err(error));
+                // It may have told before why, and whoever waits for this rank learns which one left first.
+                inner.listen(self.others());
+                if inner.failure.is_none() {
+                    let error = CommError::Left { rank: from };
+                    self.tell(&mut inner, error);
+                }
+                return inner.failure.clone().map(Err);
             }
             inner.listen(self.others());
             None
@@ -206,15 +253,12 @@ impl Comm for Mpi {
 
     fn fail(&self, reason: &str) {
         let mut inner = self.lock();
-        if inner.failure.is_some() {
-            return;
-        }
-        inner.failure = Some(CommError::Failed {
-            rank: self.rank,
-            reason: reason.to_owned(),
-        });
-        for other in self.others() {
-            inner.send(other, FAILURE, reason.as_bytes());
+        if inner.failure.is_none() {
+            let error = CommError::Failed {
+                rank: self.rank,
+                reason: reason.to_owned(),
+            };
+            self.tell(&mut inner, error);
         }
     }
 }

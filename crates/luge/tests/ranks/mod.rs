@@ -99,7 +99,7 @@ pub fn results_are_those_of_one_rank(ranks: &Ranks) {
         ranks,
         "LU in f32",
         &convection_diffusion_3d(6, 5, 5, 2.0),
-        { fronts().precision(luge::FactorPrecision::Single) },
+        fronts().precision(luge::FactorPrecision::Single),
     );
     compare(ranks, "LU of blocks", &circuit(300, 5), fronts());
     compare(ranks, "columns", &circuit(300, 5), options());

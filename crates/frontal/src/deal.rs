@@ -1,7 +1,7 @@
 //! Which rank works on which fronts, and what ranks agree on.
 //!
 //! A few large subtrees are dealt out, the longest first to the rank that has least so far; what is above them is the work of
-//! rank 0 after that, as [`gpu::mapping`](crate) does it for the devices of one host. From the roots on the largest subtree is cut,
+//! rank 0 after that, as `gpu::mapping` does it for the devices of one host. From the roots on the largest subtree is cut,
 //! again and again, into those of its children, and of all such cuts the one that is predicted to end first is taken. Every rank
 //! computes the same.
 

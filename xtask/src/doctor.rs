@@ -17,6 +17,7 @@ use crate::workspace::{KERNEL_CRATES, Workspace};
 pub fn doctor(workspace: &Workspace) -> Result<ExitCode> {
     rust();
     c_interface();
+    mpi();
     kernel_toolchain();
     committed_ptx(workspace);
     assembler(workspace);
@@ -50,6 +51,15 @@ fn c_interface() {
     for tool in ["cc", "c++", "pkg-config", "cmake"] {
         let found = output(Command::new(tool).arg("--version"));
         let missing = "not found (only the tests of the C interface need it)";
+        line(tool, found.as_deref().map_or(missing, first_line));
+    }
+}
+
+/// What `cargo xtask mpi-test` takes.
+fn mpi() {
+    for tool in ["mpirun", "mpicc"] {
+        let found = output(Command::new(tool).arg("--version"));
+        let missing = "not found (only the feature mpi needs it)";
         line(tool, found.as_deref().map_or(missing, first_line));
     }
 }

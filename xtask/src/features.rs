@@ -1,6 +1,6 @@
 //! `cargo xtask features`: what can be left out compiles when it is, and the default build has no C in it.
 
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail};
 use cargo_metadata::{Metadata, MetadataCommand, Package};
@@ -13,6 +13,9 @@ const FACADE: &str = "luge";
 
 /// The C interface, which has the feature `gpu` of the facade.
 const C_INTERFACE: &str = "luge-c";
+
+/// The feature that takes an installation of MPI.
+const MPI: &str = "mpi";
 
 /// Crates that compile C or C++.
 const C_COMPILERS: [&str; 3] = ["cc", "cmake", "bindgen"];
@@ -51,6 +54,17 @@ pub fn features(workspace: &Workspace) -> Result<ExitCode> {
     check(&names, None)?;
     let mut forwarded = Vec::new();
     for (feature, enables) in features_of(&metadata, FACADE)? {
+        if feature == MPI {
+            if process::output(Command::new("mpicc").arg("--version")).is_none() {
+                println!(
+                    "{FACADE}: {feature} is left out, for there is no mpicc (Debian: libopenmpi-dev)"
+                );
+            } else {
+                // Half of it is the command's.
+                check(&[FACADE], Some("cli,mpi"))?;
+            }
+            continue;
+        }
         // What is nothing to the facade itself is checked where it is something, and there with all of the kind.
         match forwarded_to(enables) {
             Some((package, name)) => {

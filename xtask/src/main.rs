@@ -13,6 +13,7 @@ mod gpu_test;
 mod install;
 mod klu;
 mod manifest;
+mod mpi_test;
 mod mutants;
 mod process;
 mod programs;
@@ -82,6 +83,8 @@ enum Command {
     PythonTest(python_test::Args),
     /// Run Ipopt of CasADi's wheel with Luge in place of MA57, beside the solvers that it has.
     CasadiTest(casadi_test::Args),
+    /// Run the solver on four processes of MPI, and see what becomes of the others when one ends.
+    MpiTest,
     /// Say what is installed here, and how to get what is missing.
     Doctor,
 }
@@ -123,6 +126,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Command::Klu(args) => klu::klu(&workspace, &args),
         Command::PythonTest(args) => python_test::python_test(&workspace, &args),
         Command::CasadiTest(args) => casadi_test::casadi_test(&workspace, &args),
+        Command::MpiTest => mpi_test::mpi_test(&workspace),
         Command::Doctor => doctor::doctor(&workspace),
     }
 }

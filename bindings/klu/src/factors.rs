@@ -111,6 +111,7 @@ fn options(tol: f64) -> blocks::Options {
         max_bytes: None,
         memory: MemoryBudget::unlimited(),
         cancel: CancelFlag::new(),
+        ranks: None,
     }
 }
 

@@ -35,7 +35,15 @@
 //! it: factors are identical for any number of threads, and a refactorization of the same values
 //! repeats the factorization. They differ between instruction sets.
 //!
+//! # Ranks
+//!
+//! With [`RankOptions`] the subtrees of a tree are dealt out to the ranks of a [`Team`](luge_comm::Team), threads or processes with
+//! memories of their own, which all make the same calls with the same matrix. A rank has the panels of the fronts that it
+//! eliminated, and all have the tree, the pivots and the labels of all fronts. The same bits come out as with one rank.
+//!
 //! # Current limitations
+//!
+//! * What is above the subtrees that are dealt out is the work of rank 0, while the others wait.
 //!
 //! * One front has at most 2³²−2 entries in its panels.
 //! * Memory for delayed pivots is not predicted, only counted against a limit as it is taken. Nor is
@@ -45,6 +53,7 @@
 //! * Pivots that are mere rounding errors are taken, as in LAPACK; the report shows them. Only a column
 //!   of exact zeros is called singular.
 
+mod deal;
 mod error;
 mod factorize;
 #[cfg(feature = "gpu")]
@@ -60,12 +69,14 @@ mod portion;
 mod schedule;
 mod shares;
 mod storage;
+mod sweep;
 mod symbolic;
 mod totals;
 mod tree;
 mod triangular;
 mod widths;
 
+pub use deal::RankOptions;
 pub use error::FrontalError;
 pub use grouped::{Grouped, grouped};
 pub use ldlt::{FrontalLdlt, Pivot, SymmetricQuality};

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use luge_sparse::{CancelFlag, Form, MemoryBudget, PivotPolicy};
 
+use crate::deal::RankOptions;
+
 /// How a factorization goes about its pivots and resources.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -26,6 +28,9 @@ pub struct Options {
     pub max_bytes: Option<u64>,
     /// Where all memory is reserved before it is allocated.
     pub memory: MemoryBudget,
+    /// The ranks that factorize this matrix together, and solve with its factors; `None`: this process alone. A refactorization
+    /// is the work of those of the first factorization.
+    pub ranks: Option<RankOptions>,
 }
 
 impl Options {
@@ -45,6 +50,7 @@ impl Default for Options {
             cancel: CancelFlag::new(),
             max_bytes: None,
             memory: MemoryBudget::unlimited(),
+            ranks: None,
         }
     }
 }

@@ -29,13 +29,31 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// For some number of threads; in time linear in the number of fronts.
-    pub fn new<S: Storage>(tree: &AssemblyTree, totals: &Totals, threads: usize) -> Self {
+    /// Of the fronts that are `chosen`, for some number of threads; in time linear in the number of fronts. A front of which a
+    /// child is not chosen is above the tasks.
+    pub fn new<S: Storage>(
+        tree: &AssemblyTree,
+        totals: &Totals,
+        threads: usize,
+        chosen: impl Fn(usize) -> bool,
+    ) -> Self {
         let fronts = &tree.fronts;
         let share = totals.seconds(fronts) / (threads as f64 * TASKS_PER_THREAD);
-        let is_upper = |s: usize| totals.subtree_seconds[s] > share;
         let entries = |s: usize| S::element_entries(fronts[s].below as usize) as u64;
         let mut first: Vec<usize> = (0..fronts.len()).collect();
+        let mut is_upper = vec![false; fronts.len()];
+        let mut waits = vec![false; fronts.len()];
+        for (s, front) in fronts.iter().enumerate() {
+            let is_chosen = chosen(s);
+            is_upper[s] |= totals.subtree_seconds[s] > share;
+            if let Some(is_above) = is_upper.get_mut(front.parent as usize) {
+                *is_above |= !is_chosen;
+                waits[front.parent as usize] |= is_chosen;
+            }
+            if is_chosen && is_upper[s] && front.parent != NONE {
+                is_upper[front.parent as usize] = true;
+            }
+        }
         // Of each front's children: the entries of their elements, and the most that may wait in
         // their subtrees at once.
         let mut handed = vec![0u64; fronts.len()];
@@ -46,20 +64,25 @@ impl Schedule {
             waiting_entries: 0,
         };
         for (s, front) in fronts.iter().enumerate() {
-            let parent = (front.parent != NONE).then_some(front.parent as usize);
+            if !chosen(s) {
+                continue;
+            }
+            let parent = front.parent as usize;
+            let parent = (front.parent != NONE && chosen(parent)).then_some(parent);
             if let Some(p) = parent {
                 first[p] = first[p].min(first[s]);
             }
-            let most = if is_upper(s) {
-                if front.num_children == 0 {
+            let most = if is_upper[s] {
+                if !waits[s] {
                     schedule.large_leaves.push(s);
                 }
                 waiting[s].max(handed[s] + entries(s))
-            } else if parent.is_none_or(is_upper) {
+            } else if parent.is_none_or(|p| is_upper[p]) {
+                let subtree = first[s]..s;
                 schedule.tasks.push(Task {
                     first: first[s],
                     top: s,
-                    stack_entries: stack_entries::<S>(fronts, &tree.children, first[s]..s),
+                    stack_entries: stack_entries::<S>(fronts, &tree.children, subtree, |_| true),
                 });
                 entries(s)
             } else {

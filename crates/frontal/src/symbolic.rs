@@ -263,8 +263,13 @@ impl<S: Storage> Symbolic<S> {
 
     /// Predicted bytes of the factors with entries of `value_bytes` bytes.
     pub fn factor_bytes(&self, value_bytes: usize) -> u64 {
+        self.factor_bytes_of(self.layout.slots, value_bytes)
+    }
+
+    /// Those where the panels of the fronts have so many entries.
+    pub(crate) fn factor_bytes_of(&self, slots: u64, value_bytes: usize) -> u64 {
         let fronts = self.tree.num_supernodes() as u64;
-        self.layout.slots * value_bytes as u64 + 24 * fronts + 8 * self.n() as u64
+        slots * value_bytes as u64 + 24 * fronts + 8 * self.n() as u64
     }
 
     /// Predicted bytes at the peak of a factorization: factors, generated elements and working
@@ -281,7 +286,7 @@ impl<S: Storage> Symbolic<S> {
     }
 
     pub(crate) fn schedule(&self, threads: usize) -> Schedule {
-        Schedule::new::<S>(&self.tree, &self.totals, threads)
+        Schedule::new::<S>(&self.tree, &self.totals, threads, |_| true)
     }
 
     /// Bytes of all this, the pattern included.

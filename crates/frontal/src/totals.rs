@@ -36,7 +36,7 @@ impl Totals {
             factor_entries,
             flops,
             scratch_entries,
-            stack_entries: stack_entries::<S>(fronts, children, 0..fronts.len()),
+            stack_entries: stack_entries::<S>(fronts, children, 0..fronts.len(), |_| true),
         }
     }
 
@@ -49,20 +49,26 @@ impl Totals {
 }
 
 /// Peaks of the two stacks of generated elements (fronts of even and of odd depth), of consecutive fronts in postorder
-/// whose children are among them.
+/// in which the elements of those lie that are `stacked`.
 pub(crate) fn stack_entries<S: Storage>(
     fronts: &[Front],
     children: &[u32],
-    range: std::ops::Range<usize>,
+    range: impl Iterator<Item = usize>,
+    stacked: impl Fn(usize) -> bool,
 ) -> [u64; 2] {
     let entries = |front: &Front| S::element_entries(front.below as usize) as u64;
     let (mut live, mut peak) = ([0u64; 2], [0u64; 2]);
-    for front in &fronts[range] {
+    for s in range {
+        let front = &fronts[s];
         let own = (front.depth % 2) as usize;
-        live[own] += entries(front);
+        if stacked(s) {
+            live[own] += entries(front);
+        }
         peak[own] = peak[own].max(live[own]);
         for &c in &children[front.child_range()] {
-            live[1 - own] -= entries(&fronts[c as usize]);
+            if stacked(c as usize) {
+                live[1 - own] -= entries(&fronts[c as usize]);
+            }
         }
     }
     peak

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use luge_sparse::{FilledPattern, Index, Levels, MatrixRef, Scalar};
+use luge_sparse::{CompressedPattern, FilledPattern, Index, Levels, MatrixRef, Scalar};
 
 use crate::error::{Error, SavedError};
 use crate::factors::Factors;
@@ -71,6 +71,15 @@ impl<T: Scalar> Analysis<T> {
                 .host_structure(path.analysis.transform().clone()),
             #[cfg(feature = "gpu")]
             Path::Device(path) => path.analysis.structure(&self.plan.shared),
+        }
+    }
+
+    /// The rows of B, for an analysis on the CPU.
+    pub(crate) fn rows_of_b(&self) -> Result<CompressedPattern, Error> {
+        match &self.plan.path {
+            Path::Host(path) => self.plan.shared.rows_of_b(path.analysis.transform()),
+            #[cfg(feature = "gpu")]
+            Path::Device(_) => unreachable!("only several ranks ask, which work on the CPU"),
         }
     }
 

@@ -668,6 +668,7 @@ impl<F: FrontalScalar, P: HostPlan<F>> HostAnalysis<F, P> {
             max_bytes: None,
             memory: self.limits.memory.clone(),
             cancel: self.limits.cancel.clone(),
+            ranks: self.limits.ranks.clone(),
         }
     }
 

@@ -274,6 +274,7 @@
 //! | `plot` | on | pictures by the command; implies `cli` |
 //! | `nalgebra-sparse` | on | matrices of that crate convert into a [`MatrixRef`] |
 //! | `faer` | off | matrices of that crate convert into a [`MatrixRef`] |
+//! | `mpi` | off | [`distributed`] ranks that are processes of MPI, and `luge solve --mpi`; needs an installation of MPI, and libclang |
 //! | `metis` | off | [`Method::Metis`](ordering::Method::Metis), an ordering for comparison; needs a C compiler |
 //!
 //! Without `gpu`, [`BackendChoice::Auto`] takes the CPU, and asking for a device is an [`Error::FeatureOff`].
@@ -282,6 +283,7 @@
 //!
 //! - Square matrices, in `f32`, `f64` or complex numbers of these; complex ones as general matrices on the CPU.
 //! - At most 2³² − 2 rows.
+//! - Several processes or nodes share one matrix on the CPU alone; see [`distributed`].
 //! - A device compares a column of a large front with the candidates of one tile. Where too many columns of a symmetric matrix
 //!   have no acceptable pivot there, the search ends with [`Error::NoPivots`], though the CPU may find pivots.
 
@@ -320,6 +322,7 @@ mod device_symmetric;
 mod device_tree;
 #[cfg(feature = "gpu")]
 mod device_upload;
+pub mod distributed;
 mod engine;
 mod engine_parts;
 mod error;

@@ -287,13 +287,18 @@ impl Shared {
         Err(Error::NotFinite { row, column })
     }
 
+    /// The rows of the matrix so permuted.
+    pub(crate) fn rows_of_b(&self, transform: &Transform) -> Result<CompressedPattern, Error> {
+        let rows = Rows::new(&self.pattern, self.by_columns, &self.limits.cancel)?;
+        Ok(permuted_rows(&rows.pattern, transform).0)
+    }
+
     /// Filled pattern and levels of the matrix so permuted, for static pivots.
     pub(crate) fn host_structure(
         &self,
         transform: Transform,
     ) -> Result<(FilledPattern, Levels), Error> {
-        let rows = Rows::new(&self.pattern, self.by_columns, &self.limits.cancel)?;
-        let permuted = permuted_rows(&rows.pattern, &transform).0;
+        let permuted = self.rows_of_b(&transform)?;
         let translate = |e: PhaseError| e.in_terms_of_a(transform.col_perm.as_slice());
         // About what a thread takes for an entry of the matrix.
         let seconds = 50e-9 * permuted.nnz() as f64;

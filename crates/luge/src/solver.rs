@@ -9,6 +9,7 @@ use std::time::Instant;
 
 #[cfg(feature = "gpu")]
 use luge_device::Stream;
+use luge_frontal::RankOptions;
 #[cfg(feature = "gpu")]
 use luge_frontal::{Full, Lower};
 use luge_ordering::{Method, Ordering, OrderingOptions, SymmetricOrdering};
@@ -96,6 +97,8 @@ pub struct Solver {
     no_gpu: Option<String>,
     threads: Threads,
     memory: MemoryBudget,
+    /// The ranks that work on a matrix together.
+    ranks: Option<RankOptions>,
     /// For the solver itself, and what is too small to be counted one by one.
     _slack: Arc<Reservation>,
 }
@@ -177,8 +180,17 @@ impl Solver {
             no_gpu,
             threads,
             memory,
+            ranks: None,
             _slack: Arc::new(slack),
         })
+    }
+
+    /// The same with the ranks that work on a matrix together. All of them make the same calls.
+    pub(crate) fn on_ranks(self, ranks: RankOptions) -> Self {
+        Self {
+            ranks: Some(ranks),
+            ..self
+        }
     }
 
     /// The options.
@@ -405,6 +417,7 @@ impl Solver {
             cancel: self.options.cancel.clone(),
             max_host_bytes: self.options.max_host_bytes,
             memory: self.memory.clone(),
+            ranks: self.ranks.clone(),
         })
     }
 

@@ -452,6 +452,7 @@ impl SymmetricPlan {
             cancel: options.cancel.clone(),
             max_bytes: options.max_bytes,
             memory: options.memory.clone(),
+            ranks: options.ranks.clone(),
         }
     }
 

@@ -68,6 +68,7 @@ fn bytes_are_those_that_are_held() {
         max_bytes: None,
         memory: MemoryBudget::unlimited(),
         cancel: CancelFlag::new(),
+        ranks: None,
     };
     for engine in [Engine::Columns, Engine::Fronts] {
         let plan = measure(|| {

@@ -5,7 +5,9 @@ mod reach;
 use luge_reference::symbolic as reference;
 use luge_sparse::{CompressedPattern, FilledPattern};
 use luge_symbolic::SymbolicError;
-use luge_symbolic::cpu::{Options, counts, counts_with, filled_pattern, filled_pattern_with};
+use luge_symbolic::cpu::{
+    Options, SourceTraversal, counts, counts_with, filled_pattern, filled_pattern_with,
+};
 use luge_testkit::compare::assert_same_filled;
 use luge_testkit::convert::pattern_of;
 use luge_testkit::corpus::Corpus;
@@ -34,6 +36,13 @@ fn check(a: &CompressedPattern, expected: &FilledPattern) {
         }
     }
     assert_eq!(counted.lower_cols, below);
+    // Each row by itself, in another order.
+    let mut traversal = SourceTraversal::new(a);
+    for i in (0..expected.n()).rev() {
+        let mut row = vec![7];
+        traversal.append_row(i as u32, &mut row);
+        assert_eq!(row[1..], *expected.rows().line(i), "row {i}");
+    }
     for threads in [2, 3, 8] {
         let options = Options {
             threads,

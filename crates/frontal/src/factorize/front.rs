@@ -4,6 +4,7 @@ use std::sync::PoisonError;
 
 use luge_sparse::Reservation;
 use luge_sparse::etree::NONE;
+use luge_sparse::num_traits::Zero;
 
 use super::element::{Children, Element};
 use super::stack::Stack;
@@ -65,7 +66,7 @@ impl<W: FrontWork> Context<'_, W> {
     /// # Safety
     ///
     /// The front is complete.
-    unsafe fn delayed_labels(&self, s: u32) -> (&[u32], &[u32]) {
+    pub(super) unsafe fn delayed_labels(&self, s: u32) -> (&[u32], &[u32]) {
         let s = s as usize;
         // SAFETY: nobody writes the labels of a complete front.
         unsafe {
@@ -171,7 +172,8 @@ impl<'c, 'a, W: FrontWork> Worker<'c, 'a, W> {
         Ok(())
     }
 
-    /// Factorizes front `s`. Its element goes to this worker's stack, or to memory of its own.
+    /// Factorizes front `s`. Its element goes to this worker's stack, or to memory of its own; to this also where another rank
+    /// may want it.
     ///
     /// # Safety
     ///
@@ -220,7 +222,7 @@ impl<'c, 'a, W: FrontWork> Worker<'c, 'a, W> {
                 &mut self.of_stacks,
                 &front,
                 delayed,
-                own_memory,
+                own_memory || context.hands_on(s),
             )?;
             if element.order > 0 {
                 self.work
@@ -256,7 +258,7 @@ impl<'c, 'a, W: FrontWork> Worker<'c, 'a, W> {
         let entries = W::Storage::slot_entries(k as u32, c as u32) as usize;
         let panels = if received == 0 {
             // SAFETY: the slot has this size.
-            unsafe { context.values.add(context.symbolic.layout.slot[s] as usize) }
+            unsafe { context.values.add(context.slot[s] as usize) }
         } else {
             // SAFETY: this front's panels.
             let delayed = unsafe { &mut *context.delayed.add(s) };
@@ -319,6 +321,10 @@ impl<'c, 'a, W: FrontWork> Worker<'c, 'a, W> {
             context.charge((unplanned * size_of::<W::Scalar>()) as u64)?;
             element.memory = context.options.memory.reserve_for::<W::Scalar>(len)?;
             element.owned = Vec::with_capacity(len);
+            if context.hands_on(front.s) {
+                // What is sent has a value everywhere, also above a diagonal.
+                element.owned.resize(len, W::Scalar::zero());
+            }
             element.values = element.owned.as_mut_ptr();
         } else {
             let stack = &mut stacks[(front.planned.depth % 2) as usize];

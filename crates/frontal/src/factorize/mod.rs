@@ -2,8 +2,10 @@
 //!
 //! A kind of factorization implements [`FrontWork`], the verbs of the work on one front, and calls [`factorize`]. Fronts
 //! are taken in postorder by one thread, or as tasks of several ([`Schedule`](crate::schedule::Schedule)); their
-//! generated elements lie on two stacks; columns without an acceptable pivot go to the parent.
+//! generated elements lie on two stacks; columns without an acceptable pivot go to the parent. With several ranks
+//! each takes its subtrees so, and rank 0 then what is above them ([`across`]).
 
+mod across;
 mod element;
 mod front;
 mod progress;
@@ -12,6 +14,7 @@ mod store;
 mod traverse;
 mod work;
 
+pub(crate) use across::{Spread, told_by_all};
 pub(crate) use element::{Children, Pace, add_contiguous, add_scattered, contiguous};
 pub(crate) use front::{ActiveFront, Positions};
 pub(crate) use store::{DelayedPanels, FrontState, FrontStore};

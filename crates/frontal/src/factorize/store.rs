@@ -2,7 +2,6 @@
 
 use luge_sparse::{Scalar, in_large_pages};
 
-use crate::layout::Layout;
 use crate::tree::AssemblyTree;
 
 /// The fully summed part of a factorized front.
@@ -55,7 +54,7 @@ impl<F: Scalar> DelayedPanels<F> {
 /// The factors of all fronts of a tree.
 #[derive(Debug, Clone)]
 pub(crate) struct FrontStore<F> {
-    /// Slots of all fronts; see [`Layout`].
+    /// Slots of the fronts that are factorized here.
     pub values: Vec<F>,
     pub records: Vec<FrontState>,
     /// Labels of the fully summed rows and columns of the fronts without delayed panels, pivots first. Without rows where
@@ -67,10 +66,11 @@ pub(crate) struct FrontStore<F> {
 }
 
 impl<F: Scalar> FrontStore<F> {
-    pub fn new(tree: &AssemblyTree, layout: &Layout, symmetric: bool) -> Self {
+    /// With room for the `slots` entries of the fronts that are factorized here.
+    pub fn new(tree: &AssemblyTree, slots: u64, symmetric: bool) -> Self {
         let rows = if symmetric { 0 } else { tree.n() };
         Self {
-            values: in_large_pages(vec![F::zero(); layout.slots as usize]),
+            values: in_large_pages(vec![F::zero(); slots as usize]),
             records: vec![FrontState::default(); tree.num_supernodes()],
             rows: vec![0; rows],
             cols: vec![0; tree.n()],

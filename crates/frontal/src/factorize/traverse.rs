@@ -6,14 +6,18 @@ use std::sync::{Mutex, PoisonError};
 use luge_sparse::Reservation;
 use luge_sparse::etree::NONE;
 
+use super::across;
 use super::element::Element;
 use super::front::Worker;
 use super::progress::Progress;
 use super::store::FrontStore;
 use super::work::{Context, FrontWork, Report};
+use crate::deal::{Ranks, Share};
 use crate::error::FrontalError;
 use crate::options::Options;
+use crate::schedule::Schedule;
 use crate::symbolic::Symbolic;
+use crate::totals::stack_entries;
 
 /// Elements that are made between two looks at the cancel flag: new memory may take some milliseconds.
 const NEW_ELEMENTS: usize = 1 << 14;
@@ -21,6 +25,8 @@ const NEW_ELEMENTS: usize = 1 << 14;
 /// A factorization to be run.
 pub(crate) struct Run<'a, W: FrontWork> {
     pub symbolic: &'a Symbolic<W::Storage>,
+    /// Those that do it together; `None`: this process does all.
+    pub ranks: Option<&'a Ranks>,
     /// Values of the matrix.
     pub input: &'a [W::Scalar],
     pub options: &'a Options,
@@ -39,6 +45,7 @@ pub(crate) fn factorize<W: FrontWork>(
 ) -> Result<W::Report, FrontalError> {
     let Run {
         symbolic,
+        ranks,
         input,
         options,
         search,
@@ -46,19 +53,13 @@ pub(crate) fn factorize<W: FrontWork>(
         shared,
     } = run;
     let num_fronts = symbolic.tree.num_supernodes();
-    // Elements, delayed panels, and what a schedule is made of.
-    let of_threads = if options.threads > 1 { 64 } else { 0 };
-    let per_front = size_of::<Element<W::Scalar>>() + 8 + of_threads;
-    let _of_fronts = options.memory.reserve((num_fronts * per_front) as u64)?;
-    let mut elements: Vec<Element<W::Scalar>> = Vec::with_capacity(num_fronts);
-    while elements.len() < num_fronts {
-        options.cancel.check()?;
-        let end = num_fronts.min(elements.len() + NEW_ELEMENTS);
-        elements.resize_with(end, Element::none);
-    }
+    let prepared = Ranks::agreed(ranks, prepare::<W>(num_fronts, options));
+    let (mut elements, _of_fronts) = prepared?;
     store.delayed.resize_with(num_fronts, || None);
     let context = Context::<W> {
         symbolic,
+        slot: ranks.map_or(&symbolic.layout.slot[..], |ranks| &ranks.share.slot),
+        share: ranks.map(|ranks| &*ranks.share),
         input,
         options,
         search,
@@ -74,10 +75,12 @@ pub(crate) fn factorize<W: FrontWork>(
         predicted,
         of_factors: Mutex::new(std::mem::take(memory)),
     };
-    let result = if options.threads <= 1 {
-        serial(&context)
-    } else {
-        parallel(&context)
+    let result = match ranks {
+        Some(ranks) => across::factorize(&context, ranks),
+        None => match traverse(&context, &Extent::Whole) {
+            (report, None) => Ok(report),
+            (_, Some((_, error))) => Err(error),
+        },
     };
     let of_factors = context.of_factors.into_inner();
     *memory = of_factors.unwrap_or_else(PoisonError::into_inner);
@@ -97,27 +100,101 @@ pub(crate) fn factorize<W: FrontWork>(
     Ok(report)
 }
 
-fn serial<W: FrontWork>(context: &Context<'_, W>) -> Result<W::Report, FrontalError> {
-    let mut worker = Worker::new(context, false, context.symbolic.totals.stack_entries)?;
-    for s in 0..context.symbolic.tree.num_supernodes() {
-        // SAFETY: postorder, one thread.
-        unsafe { worker.front(s, false)? };
+/// Elements of all fronts, and what is reserved for what each front takes: element, delayed panels, and what a schedule is
+/// made of.
+type Prepared<F> = (Vec<Element<F>>, Reservation);
+
+/// Elements that are empty.
+fn prepare<W: FrontWork>(
+    num_fronts: usize,
+    options: &Options,
+) -> Result<Prepared<W::Scalar>, FrontalError> {
+    let of_threads = if options.threads > 1 { 64 } else { 0 };
+    let per_front = size_of::<Element<W::Scalar>>() + 8 + of_threads;
+    let of_fronts = options.memory.reserve((num_fronts * per_front) as u64)?;
+    let mut elements: Vec<Element<W::Scalar>> = Vec::with_capacity(num_fronts);
+    while elements.len() < num_fronts {
+        options.cancel.check()?;
+        let end = num_fronts.min(elements.len() + NEW_ELEMENTS);
+        elements.resize_with(end, Element::none);
     }
-    Ok(worker.report)
+    Ok((elements, of_fronts))
 }
 
-/// What the threads found so far: the report, and the error of the first front in postorder that has one.
-type Outcome<R> = (R, Option<(usize, FrontalError)>);
+/// Which fronts are traversed: with each, all below it that other traversals have not done before.
+pub(super) enum Extent<'a> {
+    Whole,
+    /// The subtrees that were dealt out to this rank.
+    Dealt(&'a Share),
+    /// What is above all subtrees, but for fronts from this one on.
+    Above(&'a Share, usize),
+}
+
+impl Extent<'_> {
+    fn contains(&self, s: usize) -> bool {
+        match self {
+            Self::Whole => true,
+            Self::Dealt(share) => share.is_dealt_here(s),
+            Self::Above(share, limit) => share.is_above(s) && s < *limit,
+        }
+    }
+}
+
+/// What was found so far: the report, and the error of the first front in postorder that has one.
+pub(super) type Outcome<R> = (R, Option<(usize, FrontalError)>);
+
+/// Factorizes the fronts of an extent.
+pub(super) fn traverse<W: FrontWork>(
+    context: &Context<'_, W>,
+    extent: &Extent<'_>,
+) -> Outcome<W::Report> {
+    if context.options.threads <= 1 {
+        serial(context, extent)
+    } else {
+        parallel(context, extent)
+    }
+}
+
+fn serial<W: FrontWork>(context: &Context<'_, W>, extent: &Extent<'_>) -> Outcome<W::Report> {
+    let (tree, totals) = (&context.symbolic.tree, &context.symbolic.totals);
+    let mut fronts = (0..tree.num_supernodes()).filter(|&s| extent.contains(s));
+    let stacks = match extent {
+        Extent::Whole => totals.stack_entries,
+        _ => {
+            // Those that are handed on have memory of their own.
+            let stacked = |s: usize| extent.contains(s) && !context.hands_on(s);
+            stack_entries::<W::Storage>(&tree.fronts, &tree.children, fronts.clone(), stacked)
+        }
+    };
+    let mut worker = match Worker::new(context, false, stacks) {
+        Ok(worker) => worker,
+        Err(error) => {
+            let failed = fronts.next().map(|first| (first, error));
+            return (W::Report::default(), failed);
+        }
+    };
+    for s in fronts {
+        // SAFETY: postorder, one thread.
+        if let Err(error) = unsafe { worker.front(s, false) } {
+            return (worker.report, Some((s, error)));
+        }
+    }
+    (worker.into_report(), None)
+}
 
 /// The tasks of a schedule, then the fronts above them: each starts when its last child is done,
 /// and shares its large products.
-fn parallel<W: FrontWork>(context: &Context<'_, W>) -> Result<W::Report, FrontalError> {
+fn parallel<W: FrontWork>(context: &Context<'_, W>, extent: &Extent<'_>) -> Outcome<W::Report> {
     let tree = &context.symbolic.tree;
-    let schedule = context.symbolic.schedule(context.options.threads);
-    let waiting: Vec<AtomicU32> = tree
-        .fronts
-        .iter()
-        .map(|f| AtomicU32::new(f.num_children))
+    let symbolic = context.symbolic;
+    let contains = |s| extent.contains(s);
+    let threads = context.options.threads;
+    let schedule = Schedule::new::<W::Storage>(tree, &symbolic.totals, threads, contains);
+    let children = |s: usize| tree.children(s).iter();
+    // Children that are done before do not count.
+    let waiting = |s| children(s).filter(|&&c| contains(c as usize)).count();
+    let waiting: Vec<AtomicU32> = (0..tree.fronts.len())
+        .map(|s| AtomicU32::new(waiting(s) as u32))
         .collect();
     // The first front in postorder that failed so far. Those before it go on, so that the error is
     // that of the first of all, whatever the order in which they turn up.
@@ -139,7 +216,10 @@ fn parallel<W: FrontWork>(context: &Context<'_, W>) -> Result<W::Report, Frontal
         let mut error = None;
         let mut p = tree.fronts[from].parent;
         // AcqRel: the last child to arrive has seen what the others wrote.
-        while p != NONE && waiting[p as usize].fetch_sub(1, Ordering::AcqRel) == 1 {
+        while p != NONE
+            && contains(p as usize)
+            && waiting[p as usize].fetch_sub(1, Ordering::AcqRel) == 1
+        {
             if p as usize > failed.load(Ordering::Relaxed) {
                 break;
             }
@@ -210,9 +290,5 @@ fn parallel<W: FrontWork>(context: &Context<'_, W>) -> Result<W::Report, Frontal
             });
         }
     });
-    let (report, error) = outcome.into_inner().expect("no one panics with the lock");
-    match error {
-        Some((_, error)) => Err(error),
-        None => Ok(report),
-    }
+    outcome.into_inner().expect("no one panics with the lock")
 }

@@ -10,6 +10,7 @@ use super::element::{Children, Element};
 use super::front::{ActiveFront, Positions};
 use super::progress::Progress;
 use super::store::{DelayedPanels, FrontState};
+use crate::deal::Share;
 use crate::error::FrontalError;
 use crate::options::Options;
 use crate::storage::Storage;
@@ -20,6 +21,10 @@ use crate::symbolic::Symbolic;
 /// are complete before it starts.
 pub(crate) struct Context<'a, W: FrontWork> {
     pub symbolic: &'a Symbolic<W::Storage>,
+    /// Where the slot of each front that is factorized here begins among the values.
+    pub slot: &'a [u64],
+    /// Who works on which front, if there are other ranks.
+    pub share: Option<&'a Share>,
     /// Values of the matrix.
     pub input: &'a [W::Scalar],
     pub options: &'a Options,
@@ -47,6 +52,11 @@ pub(crate) struct Context<'a, W: FrontWork> {
 unsafe impl<W: FrontWork> Sync for Context<'_, W> {}
 
 impl<W: FrontWork> Context<'_, W> {
+    /// Whether a front hands its element from one part of the work to another, maybe that of another rank.
+    pub(super) fn hands_on(&self, s: usize) -> bool {
+        self.share.is_some_and(|share| share.hands_on(s))
+    }
+
     /// Notes bytes beyond the prediction.
     pub(super) fn charge(&self, bytes: u64) -> Result<(), FrontalError> {
         if bytes == 0 {
@@ -83,6 +93,12 @@ pub(crate) struct Pivots<'a> {
 
 /// What a kind of factorization measures of itself. Each thread has one, which are merged at the end.
 pub(crate) trait Report: Default + Send {
+    /// What other ranks are told.
+    fn encode(&self) -> Vec<u64>;
+
+    /// What another rank told.
+    fn decode(words: &[u64]) -> Option<Self>;
+
     /// Adds what was measured of other fronts of the same matrix. No order of merging changes the result.
     fn merge_fronts(&mut self, part: &Self);
 

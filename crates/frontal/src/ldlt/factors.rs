@@ -34,7 +34,10 @@ pub enum Pivot<F> {
 impl<F: FrontalScalar> FrontView<'_, F> {
     /// Entries of D by pivot column: on the diagonal, and beside it in the row of the column before, which is zero unless both
     /// are a pivot of order 2.
-    fn diagonal(&self, j: usize) -> [F; 2] {
+    pub(super) fn diagonal(&self, j: usize) -> [F; 2] {
+        if let Some(&entries) = self.elsewhere.get(j) {
+            return entries;
+        }
         let before = if j == 0 {
             F::zero()
         } else {
@@ -106,6 +109,7 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
     #[cfg(feature = "gpu")]
     pub(crate) fn without_delays(&self, symbolic: &Arc<Symbolic<Lower>>) -> Option<(&[F], &[u32])> {
         self.check_valid();
+        self.check_here();
         let fronts = self.store.records.iter().zip(self.symbolic.tree.fronts());
         let mut as_planned =
             fronts.map(|(record, front)| [record.k, record.pivots] == [front.pivots; 2]);
@@ -118,10 +122,11 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
     ///
     /// # Panics
     ///
-    /// If the last refactorization failed.
+    /// If the last refactorization failed, or a part of the factors is on other ranks.
     #[track_caller]
     pub fn for_each_l(&self, mut visit: impl FnMut(usize, usize, F)) {
         self.check_valid();
+        self.check_here();
         let perm = &self.symbolic.tree.perm;
         let mut first = 0;
         for s in 0..self.store.records.len() {

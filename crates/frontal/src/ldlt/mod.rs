@@ -9,14 +9,16 @@ mod solve;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use luge_comm::Operation;
 use luge_dense::{FrontalScalar, SymmetricKernels};
 use luge_sparse::num_traits::{Float, Zero};
 use luge_sparse::{
     CancelFlag, Form, Inertia, PivotKind, RealScalar, Reservation, bytes_of, drop_aside,
 };
 
+use crate::deal::Ranks;
 use crate::error::FrontalError;
-use crate::factorize::{self, FrontStore, Run};
+use crate::factorize::{self, FrontStore, Run, Spread, told_by_all};
 use crate::options::Options;
 use crate::parts::{FrontParts, PartsError, unsound};
 use crate::storage::Lower;
@@ -45,6 +47,8 @@ pub struct FrontalLdlt<F: FrontalScalar> {
     quality: SymmetricQuality,
     /// Columns of the pattern whose pivots were replaced, ascending, and what is reserved for them.
     perturbed: Option<(Vec<u32>, Reservation)>,
+    /// What is elsewhere, if there are other ranks.
+    spread: Option<Spread<F>>,
     /// Whether the last factorization ran to its end.
     valid: bool,
     /// Whether the store holds what a factorization left.
@@ -101,20 +105,12 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
         );
         check_length(symbolic, values);
         check_memory::<F>(symbolic, options)?;
-        let memory = options
-            .memory
-            .reserve(symbolic.factor_bytes(size_of::<F>()))?;
-        let mut factors = Self {
-            symbolic: Arc::clone(symbolic),
-            kernels,
-            form: options.form,
-            store: FrontStore::new(&symbolic.tree, &symbolic.layout, true),
-            quality: SymmetricQuality::default(),
-            perturbed: None,
-            valid: false,
-            used: false,
-            memory,
-        };
+        let ranks = Ranks::new(symbolic, options.ranks.as_ref(), size_of::<F>());
+        if let Some(ranks) = &ranks {
+            ranks.team.enter(Operation::Factorize);
+        }
+        let made = Self::empty(symbolic, options, kernels, ranks.as_ref());
+        let mut factors = Ranks::agreed(ranks.as_ref(), made)?;
         match factors.run(values, options) {
             Ok(quality) => Ok((factors, quality)),
             Err(error) => {
@@ -125,14 +121,42 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
         }
     }
 
+    /// The memory of factors.
+    fn empty(
+        symbolic: &Arc<Symbolic<Lower>>,
+        options: &Options,
+        kernels: &'static SymmetricKernels<F>,
+        ranks: Option<&Ranks>,
+    ) -> Result<Self, FrontalError> {
+        let n = symbolic.n();
+        let slots = ranks.map_or(symbolic.layout.slots, |ranks| ranks.share.slots);
+        // D, with the factors of all.
+        let of_diagonal = ranks.map_or(0, |_| bytes_of::<F>(2 * n) + bytes_of::<u32>(n));
+        let own = symbolic.factor_bytes_of(slots, size_of::<F>());
+        let memory = options.memory.reserve(own + of_diagonal)?;
+        Ok(Self {
+            symbolic: Arc::clone(symbolic),
+            kernels,
+            form: options.form,
+            store: FrontStore::new(&symbolic.tree, slots, true),
+            quality: SymmetricQuality::default(),
+            perturbed: None,
+            spread: ranks.cloned().map(Spread::new),
+            valid: false,
+            used: false,
+            memory,
+        })
+    }
+
     /// What the factors are made of, beside what [`quality`](Self::quality) and [`perturbed`](Self::perturbed) tell.
     ///
     /// # Panics
     ///
-    /// If the last refactorization failed.
+    /// If the last refactorization failed, or a part of the factors is on other ranks.
     #[track_caller]
     pub fn parts(&self) -> FrontParts<'_, F> {
         self.check_valid();
+        self.check_here();
         self.store.parts(&self.symbolic)
     }
 
@@ -187,6 +211,7 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
             store,
             quality,
             perturbed,
+            spread: None,
             valid: true,
             used: true,
             memory: Reservation::default(),
@@ -220,6 +245,9 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
             options.form, self.form,
             "factors are renewed in the form of the first ones"
         );
+        if let Some(spread) = &self.spread {
+            spread.ranks.team.enter(Operation::Factorize);
+        }
         self.run(values, options)
     }
 
@@ -241,19 +269,26 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
         self.store.delayed = Vec::new();
         let held = self.bytes();
         self.memory.shrink_to(held);
-        let _of_norms = options.memory.reserve(bytes_of::<F::Real>(self.n()))?;
         let symbolic = Arc::clone(&self.symbolic);
-        let norms = column_norms(&symbolic, input, &options.cancel)?;
+        let ranks = self.spread.as_ref().map(|spread| spread.ranks.clone());
+        let ranks = ranks.as_ref();
         let is_signed = matches!(options.pivots.kind, PivotKind::Signed { .. });
         let expected = is_signed.then(|| expected::<F::Real>(options, self.n()));
         self.perturbed = None;
         // Which pivots were replaced, and the list of them.
         let may_replace = is_signed || rule.limit.is_some();
         let marks = if may_replace { self.n() } else { 0 };
-        let mut of_marks = options.memory.reserve(5 * marks as u64)?;
+        let prepare = || {
+            let of_norms = options.memory.reserve(bytes_of::<F::Real>(self.n()))?;
+            let norms = column_norms(&symbolic, input, &options.cancel)?;
+            let of_marks = options.memory.reserve(5 * marks as u64)?;
+            Ok((norms, of_norms, of_marks))
+        };
+        let (norms, _of_norms, mut of_marks) = Ranks::agreed(ranks, prepare())?;
         let replaced: Vec<AtomicBool> = (0..marks).map(|_| AtomicBool::new(false)).collect();
         let run = Run::<LdltFront<F>> {
             symbolic: &symbolic,
+            ranks,
             input,
             options,
             search: true,
@@ -269,6 +304,10 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
             },
         };
         let result = factorize::factorize(run, &mut self.store, &mut self.memory);
+        let result = result.and_then(|quality| {
+            self.tell(&replaced)?;
+            Ok(quality)
+        });
         let held = self.bytes();
         self.memory.shrink_to(held);
         self.quality = result?;
@@ -285,6 +324,47 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
         }
         self.valid = true;
         Ok(self.quality)
+    }
+
+    /// Tells the other ranks, if there are any, what solves and reports want of the fronts of each.
+    fn tell(&mut self, replaced: &[AtomicBool]) -> Result<(), FrontalError> {
+        let Some(Spread { ranks, .. }) = &self.spread else {
+            return Ok(());
+        };
+        let tree = &self.symbolic.tree;
+        self.store.share_labels(tree, ranks, &mut self.memory)?;
+        let store = &self.store;
+        if !replaced.is_empty() {
+            let mark = |is: &AtomicBool| f32::from(u8::from(is.load(Ordering::Relaxed)));
+            let mut marks: Vec<f32> = replaced.iter().map(mark).collect();
+            told_by_all(store, tree, ranks, &mut marks)?;
+            for (is, mark) in replaced.iter().zip(marks) {
+                is.store(mark != 0.0, Ordering::Relaxed);
+            }
+        }
+        let mut own = Vec::new();
+        for s in (0..store.records.len()).filter(|&s| self.is_here(s)) {
+            let front = self.front(s);
+            own.extend((0..front.pivots).flat_map(|j| front.diagonal(j)));
+        }
+        let records = &self.store.records;
+        let spread = self.spread.as_mut();
+        spread.map_or(Ok(()), |spread| spread.share_diagonal(records, &own))
+    }
+
+    /// Whether the panels of a front are on this rank.
+    fn is_here(&self, s: usize) -> bool {
+        let share = self.spread.as_ref().map(Spread::share);
+        share.is_none_or(|share| share.is_own(s))
+    }
+
+    /// Panics where a part of the factors is wanted that is on another rank.
+    #[track_caller]
+    fn check_here(&self) {
+        assert!(
+            self.spread.is_none(),
+            "a part of the factors is on other ranks"
+        );
     }
 
     /// The symbolic factorization that the factors belong to.
@@ -356,9 +436,9 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
         self.lnz() + self.quality.num_two as u64
     }
 
-    /// Bytes of the factors, without the tree.
+    /// Bytes of the factors, without the tree; of those that are here.
     pub fn bytes(&self) -> u64 {
-        self.store.bytes()
+        self.store.bytes() + self.spread.as_ref().map_or(0, Spread::bytes)
     }
 
     fn front(&self, s: usize) -> FrontView<'_, F> {
@@ -368,22 +448,23 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
         let record = &store.records[s];
         let k = record.k as usize;
         let m = k + front.below as usize;
-        let (lp, cols) = match store.delayed.get(s).and_then(Option::as_deref) {
-            Some(delayed) => (&delayed.values[..], &delayed.cols[..]),
-            None => {
-                let slot = layout.slot[s] as usize;
-                let start = front.start as usize;
-                (
-                    &store.values[slot..slot + k * m],
-                    &store.cols[start..start + k],
-                )
-            }
+        let share = self.spread.as_ref().map(Spread::share);
+        let slot = share.map_or(&layout.slot, |share| &share.slot)[s] as usize;
+        let lp = match store.delayed.get(s).and_then(Option::as_deref) {
+            _ if !self.is_here(s) => &[],
+            Some(delayed) => &delayed.values[..],
+            None => &store.values[slot..slot + k * m],
         };
+        let (_, cols) = store.labels(tree, s);
+        let pivots = record.pivots as usize;
+        let elsewhere = self.spread.as_ref().filter(|_| !self.is_here(s));
+        let elsewhere = elsewhere.map_or(&[][..], |spread| spread.diagonal_of(s, pivots));
         FrontView {
             m,
             k,
-            pivots: record.pivots as usize,
+            pivots,
             lp,
+            elsewhere,
             cols,
             below_rows: &tree.rows[front.row_range()],
         }
@@ -395,8 +476,10 @@ struct FrontView<'a, F> {
     m: usize,
     k: usize,
     pivots: usize,
-    /// The panel.
+    /// The panel; empty if it is on another rank.
     lp: &'a [F],
+    /// D, if the panel is elsewhere.
+    elsewhere: &'a [[F; 2]],
     /// Labels of the fully summed columns, pivots first.
     cols: &'a [u32],
     /// Labels of the rows below.

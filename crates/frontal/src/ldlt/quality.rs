@@ -170,6 +170,72 @@ impl SymmetricQuality {
 }
 
 impl Report for SymmetricQuality {
+    fn encode(&self) -> Vec<u64> {
+        let Self {
+            inertia,
+            num_two,
+            num_delayed,
+            num_perturbed,
+            first_perturbed,
+            num_zero,
+            first_zero,
+            max_l,
+            min_pivot,
+            max_pivot,
+            growth,
+            min_norm,
+            max_norm,
+            num_first_pass,
+            num_second_pass,
+        } = *self;
+        let sizes = [max_l, min_pivot, max_pivot, growth, min_norm, max_norm];
+        let counts = [
+            inertia.positive,
+            inertia.negative,
+            inertia.zero,
+            num_two,
+            num_delayed,
+            num_perturbed,
+            first_perturbed.unwrap_or(usize::MAX),
+            num_zero,
+            first_zero.unwrap_or(usize::MAX),
+            num_first_pass,
+            num_second_pass,
+        ];
+        let sizes = sizes.iter().map(|size| size.to_bits());
+        sizes.chain(counts.map(|count| count as u64)).collect()
+    }
+
+    fn decode(words: &[u64]) -> Option<Self> {
+        let (sizes, counts) = words.split_first_chunk::<6>()?;
+        let counts: &[u64; 11] = counts.try_into().ok()?;
+        let column = |word: u64| (word != u64::MAX).then_some(word as usize);
+        let [first_perturbed, first_zero] = [counts[6], counts[8]].map(column);
+        let sizes = sizes.map(f64::from_bits);
+        let counts = counts.map(|count| count as usize);
+        Some(Self {
+            inertia: Inertia {
+                positive: counts[0],
+                negative: counts[1],
+                zero: counts[2],
+            },
+            num_two: counts[3],
+            num_delayed: counts[4],
+            num_perturbed: counts[5],
+            first_perturbed,
+            num_zero: counts[7],
+            first_zero,
+            max_l: sizes[0],
+            min_pivot: sizes[1],
+            max_pivot: sizes[2],
+            growth: sizes[3],
+            min_norm: sizes[4],
+            max_norm: sizes[5],
+            num_first_pass: counts[9],
+            num_second_pass: counts[10],
+        })
+    }
+
     fn merge_fronts(&mut self, part: &Self) {
         self.merge(part, |column| column);
     }

@@ -9,6 +9,8 @@ use luge_sparse::{CancelFlag, Cancelled, Form, bytes_of};
 use rayon::prelude::*;
 
 use super::{FrontView, FrontalLdlt};
+use crate::factorize::Spread;
+use crate::sweep::Sweep;
 use crate::triangular::{
     BLOCK, add, gather, lower, lower_many, lower_transposed, lower_transposed_many, scatter, unpack,
 };
@@ -20,6 +22,21 @@ struct Parts {
     diagonal: bool,
     upper: bool,
 }
+
+/// What a solve works in: values by label, and those of one front.
+struct Vectors<F> {
+    values: Vec<F>,
+    local: Vec<F>,
+}
+
+impl<F> Vectors<F> {
+    fn values(&mut self) -> &mut [F] {
+        &mut self.values
+    }
+}
+
+/// The work of a solve on one front.
+type FrontVisit<'a, F> = dyn Fn(&mut Vectors<F>, &FrontView<'_, F>) + 'a;
 
 const NONE: Parts = Parts {
     lower: false,
@@ -163,24 +180,65 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
             return self.one(x, parts, cancel);
         }
         let work = |block: &mut [F]| self.many(block, parts, cancel);
-        if threads > 1 {
+        if threads > 1 && self.spread.is_none() {
             x.par_chunks_mut(BLOCK * n).try_for_each(work)
         } else {
             x.chunks_mut(BLOCK * n).try_for_each(work)
         }
     }
 
+    /// Through the fronts with so many values by label.
+    fn sweep(&self, width: usize) -> Sweep<'_> {
+        Sweep {
+            tree: &self.symbolic.tree,
+            records: &self.store.records,
+            ranks: self.spread.as_ref().map(|Spread { ranks, .. }| ranks),
+            width,
+        }
+    }
+
+    /// All sweeps of a solve with so many right-hand sides. `down` works on a front on the way to the roots, `up` on the way
+    /// back.
+    fn sweeps(
+        &self,
+        vectors: &mut Vectors<F>,
+        width: usize,
+        parts: Parts,
+        cancel: &CancelFlag,
+        [down, up]: [&FrontVisit<'_, F>; 2],
+    ) -> Result<(), Cancelled> {
+        let labels = |s: usize| self.store.labels(&self.symbolic.tree, s).1;
+        let sweep = self.sweep(width);
+        if parts.lower || parts.diagonal {
+            sweep.forward(vectors, Vectors::values, labels, |vectors, s| {
+                cancel.check()?;
+                down(vectors, &self.front(s));
+                Ok(())
+            })?;
+        }
+        self.conjugate(&mut vectors.values, parts.upper);
+        // Without Lᵀ the ranks tell each other their values all the same.
+        if parts.upper || self.spread.is_some() {
+            sweep.backward(vectors, Vectors::values, labels, |vectors, s| {
+                cancel.check()?;
+                if parts.upper {
+                    up(vectors, &self.front(s));
+                }
+                Ok(())
+            })?;
+        }
+        self.conjugate(&mut vectors.values, parts.upper);
+        Ok(())
+    }
+
     fn one(&self, x: &mut [F], parts: Parts, cancel: &CancelFlag) -> Result<(), Cancelled> {
         let perm = &self.symbolic.tree.perm;
-        let mut y: Vec<F> = perm.iter().map(|&old| x[old as usize]).collect();
-        let mut local = vec![F::zero(); self.largest()];
-        for s in 0..self.store.records.len() {
-            if !parts.lower && !parts.diagonal {
-                break;
-            }
-            cancel.check()?;
-            let f = self.front(s);
-            let local = &mut local[..f.m];
+        let mut vectors = Vectors {
+            values: perm.iter().map(|&old| x[old as usize]).collect(),
+            local: vec![F::zero(); self.largest()],
+        };
+        let down = |vectors: &mut Vectors<F>, f: &FrontView<'_, F>| {
+            let (y, local) = (&mut vectors.values, &mut vectors.local[..f.m]);
             for (v, &label) in local.iter_mut().zip(f.cols) {
                 *v = y[label as usize];
             }
@@ -205,15 +263,9 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
             for (&v, &label) in local[f.k..].iter().zip(f.below_rows) {
                 y[label as usize] += v;
             }
-        }
-        self.conjugate(&mut y, parts.upper);
-        for s in (0..self.store.records.len()).rev() {
-            if !parts.upper {
-                break;
-            }
-            cancel.check()?;
-            let f = self.front(s);
-            let local = &mut local[..f.m];
+        };
+        let up = |vectors: &mut Vectors<F>, f: &FrontView<'_, F>| {
+            let (y, local) = (&mut vectors.values, &mut vectors.local[..f.m]);
             for (v, &label) in local.iter_mut().zip(f.cols.iter().chain(f.below_rows)) {
                 *v = y[label as usize];
             }
@@ -229,9 +281,9 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
             for (&v, &label) in local.iter().zip(&f.cols[..f.pivots]) {
                 y[label as usize] = v;
             }
-        }
-        self.conjugate(&mut y, parts.upper);
-        for (&v, &old) in y.iter().zip(perm) {
+        };
+        self.sweeps(&mut vectors, 1, parts, cancel, [&down, &up])?;
+        for (&v, &old) in vectors.values.iter().zip(perm) {
             x[old as usize] = v;
         }
         Ok(())
@@ -249,14 +301,13 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
                 *v = x[q * n + old as usize];
             }
         }
-        let mut local = vec![F::zero(); self.largest() * width];
-        for s in 0..self.store.records.len() {
-            if !parts.lower && !parts.diagonal {
-                break;
-            }
-            cancel.check()?;
-            let f = self.front(s);
-            gather(&y, f.cols, width, &mut local);
+        let mut vectors = Vectors {
+            values: y,
+            local: vec![F::zero(); self.largest() * width],
+        };
+        let down = |vectors: &mut Vectors<F>, f: &FrontView<'_, F>| {
+            let (y, local) = (&mut vectors.values, &mut vectors.local);
+            gather(y, f.cols, width, local);
             local[f.k * width..f.m * width].fill(F::zero());
             if parts.lower {
                 let (lp, v) = (f.lp.as_ptr(), local.as_mut_ptr());
@@ -264,27 +315,22 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
                 unsafe { lower_many(self.kernels, lp, [f.m, f.pivots], v, width) };
             }
             if parts.diagonal {
-                f.solve_diagonal(self.form, &mut local, width);
+                f.solve_diagonal(self.form, local, width);
             }
-            scatter(&local, f.cols, width, &mut y);
-            add(&local[f.k * width..], f.below_rows, width, &mut y);
-        }
-        self.conjugate(&mut y, parts.upper);
-        for s in (0..self.store.records.len()).rev() {
-            if !parts.upper {
-                break;
-            }
-            cancel.check()?;
-            let f = self.front(s);
-            gather(&y, f.cols, width, &mut local);
-            gather(&y, f.below_rows, width, &mut local[f.k * width..]);
+            scatter(local, f.cols, width, y);
+            add(&local[f.k * width..], f.below_rows, width, y);
+        };
+        let up = |vectors: &mut Vectors<F>, f: &FrontView<'_, F>| {
+            let (y, local) = (&mut vectors.values, &mut vectors.local);
+            gather(y, f.cols, width, local);
+            gather(y, f.below_rows, width, &mut local[f.k * width..]);
             let (lp, v) = (f.lp.as_ptr(), local.as_mut_ptr());
             // SAFETY: as above.
             unsafe { lower_transposed_many(self.kernels, lp, [f.m, f.pivots], v, width) };
-            scatter(&local, &f.cols[..f.pivots], width, &mut y);
-        }
-        self.conjugate(&mut y, parts.upper);
-        unpack(&y, perm, x, n, width);
+            scatter(local, &f.cols[..f.pivots], width, y);
+        };
+        self.sweeps(&mut vectors, width, parts, cancel, [&down, &up])?;
+        unpack(&vectors.values, perm, x, n, width);
         Ok(())
     }
 

@@ -74,6 +74,75 @@ fn rows_panel<F>(front: &ActiveFront<'_, F>) -> *mut F {
 }
 
 impl Report for Quality {
+    fn encode(&self) -> Vec<u64> {
+        let Self {
+            growth,
+            checksum,
+            worst_column,
+            min_pivot,
+            max_pivot,
+            max_norm,
+            min_norm,
+            max_product,
+            max_residual,
+            min_relative_pivot,
+            min_pivot_ratio,
+            max_pivot_ratio,
+            num_off_diagonal,
+            num_delayed,
+            num_perturbed,
+            first_perturbed,
+        } = *self;
+        let sizes = [
+            growth,
+            checksum,
+            min_pivot,
+            max_pivot,
+            max_norm,
+            min_norm,
+            max_product,
+            max_residual,
+            min_relative_pivot,
+            min_pivot_ratio,
+            max_pivot_ratio,
+        ];
+        let counts = [
+            worst_column,
+            num_off_diagonal,
+            num_delayed,
+            num_perturbed,
+            first_perturbed.unwrap_or(usize::MAX),
+        ];
+        let sizes = sizes.iter().map(|size| size.to_bits());
+        sizes.chain(counts.map(|count| count as u64)).collect()
+    }
+
+    fn decode(words: &[u64]) -> Option<Self> {
+        let (sizes, counts) = words.split_first_chunk::<11>()?;
+        let &[worst, off_diagonal, delayed, perturbed, first] = counts else {
+            return None;
+        };
+        let sizes = sizes.map(f64::from_bits);
+        Some(Self {
+            growth: sizes[0],
+            checksum: sizes[1],
+            min_pivot: sizes[2],
+            max_pivot: sizes[3],
+            max_norm: sizes[4],
+            min_norm: sizes[5],
+            max_product: sizes[6],
+            max_residual: sizes[7],
+            min_relative_pivot: sizes[8],
+            min_pivot_ratio: sizes[9],
+            max_pivot_ratio: sizes[10],
+            worst_column: worst as usize,
+            num_off_diagonal: off_diagonal as usize,
+            num_delayed: delayed as usize,
+            num_perturbed: perturbed as usize,
+            first_perturbed: (first != u64::MAX).then_some(first as usize),
+        })
+    }
+
     fn merge_fronts(&mut self, part: &Self) {
         let worst = match part.growth.partial_cmp(&self.growth) {
             Some(std::cmp::Ordering::Equal) => self.worst_column.min(part.worst_column),

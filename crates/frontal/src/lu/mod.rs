@@ -7,12 +7,14 @@ mod solve;
 
 use std::sync::Arc;
 
+use luge_comm::Operation;
 use luge_dense::{FrontalScalar, Kernels};
 use luge_sparse::num_traits::{Float, Zero};
 use luge_sparse::{CancelFlag, Quality, RealScalar, Reservation, bytes_of, drop_aside};
 
+use crate::deal::Ranks;
 use crate::error::FrontalError;
-use crate::factorize::{self, FrontStore, Run};
+use crate::factorize::{self, FrontStore, Run, Spread, told_by_all};
 use crate::options::Options;
 use crate::parts::{FrontParts, PartsError, unsound};
 use crate::symbolic::Symbolic;
@@ -33,6 +35,8 @@ pub struct FrontalLu<F: FrontalScalar> {
     /// ‖ |L|·|U|·e_k ‖₁ by column.
     products: Vec<F::Real>,
     quality: Quality,
+    /// What is elsewhere, if there are other ranks.
+    spread: Option<Spread<F>>,
     /// Whether the last factorization ran to its end.
     valid: bool,
     /// What is reserved for all of this.
@@ -94,25 +98,13 @@ impl<F: FrontalScalar> FrontalLu<F> {
             "one value per entry of the block"
         );
         check_memory::<F>(symbolic, options)?;
-        let n = symbolic.n();
-        let memory = options
-            .memory
-            .reserve(symbolic.factor_bytes(size_of::<F>()) + bytes_of::<F>(3 * n))?;
-        let weights = symbolic.tree.perm().iter().map(|&i| weight(i)).collect();
-        options.cancel.check()?;
-        let input_weights = (0..n as u32).map(weight).collect();
-        options.cancel.check()?;
-        let mut factors = Self {
-            symbolic: Arc::clone(symbolic),
-            kernels,
-            store: FrontStore::new(&symbolic.tree, &symbolic.layout, false),
-            weights,
-            input_weights,
-            products: vec![F::Real::zero(); n],
-            quality: Quality::default(),
-            valid: false,
-            memory,
-        };
+        let ranks = Ranks::new(symbolic, options.ranks.as_ref(), size_of::<F>());
+        if let Some(ranks) = &ranks {
+            ranks.team.enter(Operation::Factorize);
+        }
+        // SAFETY: the caller's contract.
+        let made = unsafe { Self::empty(symbolic, options, kernels, ranks.as_ref()) };
+        let mut factors = Ranks::agreed(ranks.as_ref(), made)?;
         match factors.run(values, options, true) {
             Ok(quality) => Ok((factors, quality)),
             Err(error) => {
@@ -123,14 +115,52 @@ impl<F: FrontalScalar> FrontalLu<F> {
         }
     }
 
+    /// The memory of factors.
+    ///
+    /// # Safety
+    ///
+    /// This machine can run the kernels.
+    unsafe fn empty(
+        symbolic: &Arc<Symbolic>,
+        options: &Options,
+        kernels: &'static Kernels<F>,
+        ranks: Option<&Ranks>,
+    ) -> Result<Self, FrontalError> {
+        let n = symbolic.n();
+        let slots = ranks.map_or(symbolic.layout.slots, |ranks| ranks.share.slots);
+        // Two entries of the diagonal for each pivot, with the factors of all.
+        let of_diagonal = ranks.map_or(0, |_| bytes_of::<F>(2 * n) + bytes_of::<u32>(n));
+        let own = symbolic.factor_bytes_of(slots, size_of::<F>());
+        let memory = options
+            .memory
+            .reserve(own + bytes_of::<F>(3 * n) + of_diagonal)?;
+        let weights = symbolic.tree.perm().iter().map(|&i| weight(i)).collect();
+        options.cancel.check()?;
+        let input_weights = (0..n as u32).map(weight).collect();
+        options.cancel.check()?;
+        Ok(Self {
+            symbolic: Arc::clone(symbolic),
+            kernels,
+            store: FrontStore::new(&symbolic.tree, slots, false),
+            weights,
+            input_weights,
+            products: vec![F::Real::zero(); n],
+            quality: Quality::default(),
+            spread: ranks.cloned().map(Spread::new),
+            valid: false,
+            memory,
+        })
+    }
+
     /// What the factors are made of, beside what [`products`](Self::products) and [`quality`](Self::quality) tell.
     ///
     /// # Panics
     ///
-    /// If the last refactorization failed.
+    /// If the last refactorization failed, or a part of the factors is on other ranks.
     #[track_caller]
     pub fn parts(&self) -> FrontParts<'_, F> {
         assert!(self.valid, "the last refactorization failed");
+        self.check_here();
         self.store.parts(&self.symbolic)
     }
 
@@ -165,6 +195,7 @@ impl<F: FrontalScalar> FrontalLu<F> {
             input_weights: (0..n as u32).map(weight).collect(),
             products,
             quality,
+            spread: None,
             valid: true,
             memory: Reservation::default(),
         };
@@ -199,6 +230,9 @@ impl<F: FrontalScalar> FrontalLu<F> {
             self.symbolic.nnz(),
             "one value per entry of the block"
         );
+        if let Some(spread) = &self.spread {
+            spread.ranks.team.enter(Operation::Factorize);
+        }
         self.run(values, options, false)
     }
 
@@ -214,11 +248,18 @@ impl<F: FrontalScalar> FrontalLu<F> {
         let policy = options.pivots.resolve::<F::Real>(max_b);
         let predicted = check_memory::<F>(&self.symbolic, options)?;
         self.valid = false;
-        let _of_sums = options.memory.reserve(bytes_of::<F>(2 * self.n()))?;
         let symbolic = Arc::clone(&self.symbolic);
-        let (norms, sums) = column_sums(&symbolic, input, &self.input_weights, &options.cancel)?;
+        let ranks = self.spread.as_ref().map(|spread| spread.ranks.clone());
+        let ranks = ranks.as_ref();
+        let prepare = || {
+            let of_sums = options.memory.reserve(bytes_of::<F>(2 * self.n()))?;
+            let sums = column_sums(&symbolic, input, &self.input_weights, &options.cancel)?;
+            Ok((sums, of_sums))
+        };
+        let ((norms, sums), _of_sums) = Ranks::agreed(ranks, prepare())?;
         let run = Run::<LuFront<F>> {
             symbolic: &symbolic,
+            ranks,
             input,
             options,
             search,
@@ -233,11 +274,50 @@ impl<F: FrontalScalar> FrontalLu<F> {
             },
         };
         let result = factorize::factorize(run, &mut self.store, &mut self.memory);
+        let result = result.and_then(|quality| {
+            self.tell(search)?;
+            Ok(quality)
+        });
         let held = self.bytes();
         self.memory.shrink_to(held);
         self.quality = result?;
         self.valid = true;
         Ok(self.quality)
+    }
+
+    /// Tells the other ranks, if there are any, what solves and reports want of the fronts of each; labels only after a search.
+    fn tell(&mut self, search: bool) -> Result<(), FrontalError> {
+        let Some(Spread { ranks, .. }) = &self.spread else {
+            return Ok(());
+        };
+        let tree = &self.symbolic.tree;
+        if search {
+            self.store.share_labels(tree, ranks, &mut self.memory)?;
+        }
+        told_by_all(&self.store, tree, ranks, &mut self.products)?;
+        let mut own = Vec::new();
+        for s in (0..self.store.records.len()).filter(|&s| self.is_here(s)) {
+            let front = self.front(s);
+            own.extend((0..front.pivots).flat_map(|j| [front.lp[j * (front.m + 1)], F::zero()]));
+        }
+        let records = &self.store.records;
+        let spread = self.spread.as_mut();
+        spread.map_or(Ok(()), |spread| spread.share_diagonal(records, &own))
+    }
+
+    /// Whether the panels of a front are on this rank.
+    fn is_here(&self, s: usize) -> bool {
+        let share = self.spread.as_ref().map(Spread::share);
+        share.is_none_or(|share| share.is_own(s))
+    }
+
+    /// Panics where a part of the factors is wanted that is on another rank.
+    #[track_caller]
+    fn check_here(&self) {
+        assert!(
+            self.spread.is_none(),
+            "a part of the factors is on other ranks"
+        );
     }
 
     /// The symbolic factorization that the factors belong to.
@@ -285,9 +365,10 @@ impl<F: FrontalScalar> FrontalLu<F> {
             .sum()
     }
 
-    /// Bytes of the factors, without the tree.
+    /// Bytes of the factors, without the tree; of those that are here.
     pub fn bytes(&self) -> u64 {
-        self.store.bytes() + 3 * size_of_val(&self.weights[..]) as u64
+        let spread = self.spread.as_ref().map_or(0, Spread::bytes);
+        self.store.bytes() + spread + 3 * size_of_val(&self.weights[..]) as u64
     }
 
     /// Number of columns that were eliminated in a later front than planned, counted once for every
@@ -305,7 +386,7 @@ impl<F: FrontalScalar> FrontalLu<F> {
                 (
                     perm[front.rows[j] as usize] as usize,
                     perm[front.cols[j] as usize] as usize,
-                    front.lp[j * (front.m + 1)],
+                    front.pivot(j),
                 )
             })
         })
@@ -313,7 +394,13 @@ impl<F: FrontalScalar> FrontalLu<F> {
 
     /// Visits the entries of L with (row of B, pivot, value): everything below the unit diagonal,
     /// explicit zeros included. Pivots count in elimination order, as in [`pivots`](Self::pivots).
+    ///
+    /// # Panics
+    ///
+    /// If a part of the factors is on other ranks.
+    #[track_caller]
     pub fn for_each_l(&self, mut visit: impl FnMut(usize, usize, F)) {
+        self.check_here();
         let perm = &self.symbolic.tree.perm;
         let mut first = 0;
         for s in 0..self.store.records.len() {
@@ -329,7 +416,13 @@ impl<F: FrontalScalar> FrontalLu<F> {
 
     /// Visits the entries of U with (pivot, column of B, value), the diagonal and explicit zeros
     /// included.
+    ///
+    /// # Panics
+    ///
+    /// If a part of the factors is on other ranks.
+    #[track_caller]
     pub fn for_each_u(&self, mut visit: impl FnMut(usize, usize, F)) {
+        self.check_here();
         let perm = &self.symbolic.tree.perm;
         let mut first = 0;
         for s in 0..self.store.records.len() {
@@ -358,26 +451,26 @@ impl<F: FrontalScalar> FrontalLu<F> {
         let (k, below) = (record.k as usize, front.below as usize);
         let m = k + below;
         let delayed = store.delayed.get(s).and_then(Option::as_deref);
-        let (values, rows, cols) = match delayed {
-            Some(delayed) => (&delayed.values[..], &delayed.rows[..], &delayed.cols[..]),
-            None => {
-                let slot = layout.slot[s] as usize;
-                let labels = front.start as usize..front.start as usize + k;
-                (
-                    &store.values[slot..slot + k * (m + below)],
-                    &store.rows[labels.clone()],
-                    &store.cols[labels],
-                )
-            }
+        let share = self.spread.as_ref().map(Spread::share);
+        let slot = share.map_or(&layout.slot, |share| &share.slot)[s] as usize;
+        let values = match delayed {
+            _ if !self.is_here(s) => &[],
+            Some(delayed) => &delayed.values[..],
+            None => &store.values[slot..slot + k * (m + below)],
         };
-        let (lp, ut) = values.split_at(k * m);
+        let (rows, cols) = store.labels(tree, s);
+        let (lp, ut) = values.split_at(values.len().min(k * m));
+        let pivots = record.pivots as usize;
+        let elsewhere = self.spread.as_ref().filter(|_| !self.is_here(s));
+        let elsewhere = elsewhere.map_or(&[][..], |spread| spread.diagonal_of(s, pivots));
         FrontView {
             m,
             k,
             below,
-            pivots: record.pivots as usize,
+            pivots,
             lp,
             ut,
+            elsewhere,
             rows,
             cols,
             below_rows: &tree.rows[front.row_range()],
@@ -391,13 +484,25 @@ struct FrontView<'a, F> {
     k: usize,
     below: usize,
     pivots: usize,
+    /// The panels; empty if they are on another rank.
     lp: &'a [F],
     ut: &'a [F],
+    /// The diagonal of U, if the panels are elsewhere.
+    elsewhere: &'a [[F; 2]],
     /// Labels of the fully summed rows and columns, pivots first.
     rows: &'a [u32],
     cols: &'a [u32],
     /// Labels of the rows below.
     below_rows: &'a [u32],
+}
+
+impl<F: FrontalScalar> FrontView<'_, F> {
+    fn pivot(&self, j: usize) -> F {
+        match self.elsewhere.get(j) {
+            Some(&[pivot, _]) => pivot,
+            None => self.lp[j * (self.m + 1)],
+        }
+    }
 }
 
 /// The predicted bytes, if there is a limit that they have to keep.

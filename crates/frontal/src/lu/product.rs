@@ -1,9 +1,12 @@
 //! The size of |L|·|U|, weighted by rows and columns.
 
+use luge_comm::Collectives;
 use luge_dense::{CheckFront, FrontalScalar};
 use luge_sparse::{CancelFlag, Cancelled, RealScalar, larger};
 
 use super::FrontalLu;
+use crate::deal::told;
+use crate::factorize::Spread;
 
 /// Entries between two looks at the cancel flag.
 const STRIDE: usize = 1 << 16;
@@ -62,49 +65,70 @@ impl<F: FrontalScalar> FrontalLu<F> {
         );
         let perm = self.symbolic.tree.perm();
         // By elimination order: Σ_i rows[i]·(|L|·|U|)(i,k) of the rows of U so far.
-        let mut products = vec![0.0; n];
+        let mut products = vec![0.0f64; n];
         // Of one front: the weights of its rows, Σ_i rows[i]·|L(i,j)| by pivot, and what it adds to its columns.
         let (mut weights, mut pivots, mut sums) = (Vec::new(), Vec::new(), Vec::new());
         let mut entries = STRIDE;
-        for s in 0..self.store.records.len() {
+        let sweep = self.sweep(1);
+        let labels = |s| self.col_labels(s);
+        sweep.forward(
+            &mut products,
+            |products| products,
+            labels,
+            |products, s| {
+                let f = self.front(s);
+                entries += f.lp.len() + f.ut.len();
+                if entries >= STRIDE {
+                    cancel.check()?;
+                    entries = 0;
+                }
+                let labels = f.rows.iter().chain(f.below_rows);
+                weights.clear();
+                weights.extend(labels.map(|&label| {
+                    let weight = F::Real::from_f64(rows[perm[label as usize] as usize]);
+                    F::from_real(weight)
+                }));
+                pivots.clear();
+                pivots.resize(f.k, F::zero());
+                sums.clear();
+                sums.resize(f.m, F::zero());
+                // SAFETY: the panels are those of a front; there are m weights and sums, and room for k pivots.
+                unsafe {
+                    (self.kernels.weigh_front)(&CheckFront {
+                        lp: f.lp.as_ptr(),
+                        m: f.m,
+                        k: f.k,
+                        ut: f.ut.as_ptr(),
+                        pivots: f.pivots,
+                        w: weights.as_ptr(),
+                        products: std::ptr::null_mut(),
+                        check: sums.as_mut_ptr(),
+                        s: std::ptr::null_mut(),
+                        t: pivots.as_mut_ptr(),
+                    });
+                }
+                let labels = f.cols.iter().chain(f.below_rows);
+                for (&col, sum) in labels.zip(&sums) {
+                    products[col as usize] += sum.magnitude().to_f64();
+                }
+                Ok(())
+            },
+        )?;
+        let mut norm = 0.0;
+        for s in (0..self.store.records.len()).filter(|&s| self.is_here(s)) {
             let f = self.front(s);
-            entries += f.lp.len() + f.ut.len();
-            if entries >= STRIDE {
-                cancel.check()?;
-                entries = 0;
-            }
-            let labels = f.rows.iter().chain(f.below_rows);
-            weights.clear();
-            weights.extend(labels.map(|&label| {
-                let weight = F::Real::from_f64(rows[perm[label as usize] as usize]);
-                F::from_real(weight)
-            }));
-            pivots.clear();
-            pivots.resize(f.k, F::zero());
-            sums.clear();
-            sums.resize(f.m, F::zero());
-            // SAFETY: the panels are those of a front; there are m weights and sums, and room for k pivots.
-            unsafe {
-                (self.kernels.weigh_front)(&CheckFront {
-                    lp: f.lp.as_ptr(),
-                    m: f.m,
-                    k: f.k,
-                    ut: f.ut.as_ptr(),
-                    pivots: f.pivots,
-                    w: weights.as_ptr(),
-                    products: std::ptr::null_mut(),
-                    check: sums.as_mut_ptr(),
-                    s: std::ptr::null_mut(),
-                    t: pivots.as_mut_ptr(),
-                });
-            }
-            let labels = f.cols.iter().chain(f.below_rows);
-            for (&col, sum) in labels.zip(&sums) {
-                products[col as usize] += sum.magnitude().to_f64();
+            for &col in &f.cols[..f.pivots] {
+                let weight = cols[perm[col as usize] as usize];
+                norm = larger(norm, products[col as usize] * weight);
             }
         }
-        let weights = perm.iter().map(|&col| cols[col as usize]);
-        let weighted = products.iter().zip(weights);
-        Ok(weighted.fold(0.0, |norm, (sum, weight)| larger(norm, sum * weight)))
+        if let Some(Spread { ranks, .. }) = &self.spread {
+            told(
+                ranks
+                    .team
+                    .all_reduce(std::slice::from_mut(&mut norm), larger),
+            )?;
+        }
+        Ok(norm)
     }
 }

@@ -10,10 +10,32 @@ use luge_sparse::{CancelFlag, Cancelled, bytes_of};
 use rayon::prelude::*;
 
 use super::{FrontView, FrontalLu};
+use crate::factorize::Spread;
+use crate::sweep::Sweep;
 use crate::triangular::{
     BLOCK, TRIANGLE, add, gather, lower, lower_many, lower_transposed, lower_transposed_many,
     scatter, unpack,
 };
+
+/// What a solve works in.
+struct Vectors<F> {
+    /// Values by label in the forward sweep.
+    forward: Vec<F>,
+    /// And in the backward sweep.
+    backward: Vec<F>,
+    /// Those of one front.
+    local: Vec<F>,
+}
+
+impl<F> Vectors<F> {
+    fn sums(&mut self) -> &mut [F] {
+        &mut self.forward
+    }
+
+    fn solution(&mut self) -> &mut [F] {
+        &mut self.backward
+    }
+}
 
 impl<F: FrontalScalar> FrontalLu<F> {
     /// Solves B·X = R in place: column q of `x` is `x[q * ld..q * ld + n]`, on entry the right-hand
@@ -24,7 +46,8 @@ impl<F: FrontalScalar> FrontalLu<F> {
     ///
     /// # Panics
     ///
-    /// If `x` is too short, `ld < n`, or the last refactorization failed.
+    /// If `x` is too short, `ld < n`, or the last refactorization failed; or if another rank gives up, which
+    /// [`solve_within`](Self::solve_within) returns.
     #[track_caller]
     pub fn solve(&self, x: &mut [F], ld: usize, nrhs: usize, threads: usize) {
         let never = CancelFlag::new();
@@ -132,21 +155,45 @@ impl<F: FrontalScalar> FrontalLu<F> {
         };
         let x = &mut x[..(nrhs - 1) * ld + n];
         // A block's last column may end before `ld`: the division above rounds up.
-        if threads > 1 {
+        if threads > 1 && self.spread.is_none() {
             x.par_chunks_mut(BLOCK * ld).try_for_each(work)
         } else {
             x.chunks_mut(BLOCK * ld).try_for_each(work)
         }
     }
 
+    /// Through the fronts with so many values by label.
+    pub(super) fn sweep(&self, width: usize) -> Sweep<'_> {
+        Sweep {
+            tree: &self.symbolic.tree,
+            records: &self.store.records,
+            ranks: self.spread.as_ref().map(|Spread { ranks, .. }| ranks),
+            width,
+        }
+    }
+
+    /// Labels of the fully summed rows, and columns, of a front.
+    fn row_labels(&self, s: usize) -> &[u32] {
+        self.store.labels(&self.symbolic.tree, s).0
+    }
+
+    pub(super) fn col_labels(&self, s: usize) -> &[u32] {
+        self.store.labels(&self.symbolic.tree, s).1
+    }
+
     fn one(&self, x: &mut [F], cancel: &CancelFlag) -> Result<(), Cancelled> {
         let perm = &self.symbolic.tree.perm;
-        let mut y: Vec<F> = perm.iter().map(|&old| x[old as usize]).collect();
-        let mut local = vec![F::zero(); self.largest()];
-        for s in 0..self.store.records.len() {
+        let mut vectors = Vectors {
+            forward: perm.iter().map(|&old| x[old as usize]).collect(),
+            backward: Vec::new(),
+            local: vec![F::zero(); self.largest()],
+        };
+        let sweep = self.sweep(1);
+        let labels = |s| self.row_labels(s);
+        sweep.forward(&mut vectors, Vectors::sums, labels, |vectors, s| {
             cancel.check()?;
             let f = self.front(s);
-            let local = &mut local[..f.m];
+            let (y, local) = (&mut vectors.forward, &mut vectors.local[..f.m]);
             for (v, &row) in local.iter_mut().zip(f.rows) {
                 *v = y[row as usize];
             }
@@ -166,13 +213,16 @@ impl<F: FrontalScalar> FrontalLu<F> {
             for (&v, &row) in local[f.k..].iter().zip(f.below_rows) {
                 y[row as usize] += v;
             }
-        }
-        let mut solution = vec![F::zero(); self.n()];
-        for s in (0..self.store.records.len()).rev() {
+            Ok(())
+        })?;
+        vectors.backward = vec![F::zero(); self.n()];
+        let labels = |s| self.col_labels(s);
+        sweep.backward(&mut vectors, Vectors::solution, labels, |vectors, s| {
             cancel.check()?;
             let f = self.front(s);
             let (p, k) = (f.pivots, f.k);
-            let local = &mut local[..f.m];
+            let (y, solution) = (&vectors.forward, &mut vectors.backward);
+            let local = &mut vectors.local[..f.m];
             for (v, &row) in local.iter_mut().zip(&f.rows[..p]) {
                 *v = y[row as usize];
             }
@@ -187,8 +237,9 @@ impl<F: FrontalScalar> FrontalLu<F> {
             for (&v, &col) in local.iter().zip(&f.cols[..p]) {
                 solution[col as usize] = v;
             }
-        }
-        for (&v, &old) in solution.iter().zip(perm) {
+            Ok(())
+        })?;
+        for (&v, &old) in vectors.backward.iter().zip(perm) {
             x[old as usize] = v;
         }
         Ok(())
@@ -224,15 +275,20 @@ impl<F: FrontalScalar> FrontalLu<F> {
 
     fn one_transposed(&self, x: &mut [F], cancel: &CancelFlag) -> Result<(), Cancelled> {
         let perm = &self.symbolic.tree.perm;
-        let mut y: Vec<F> = perm.iter().map(|&old| x[old as usize]).collect();
-        let mut local = vec![F::zero(); self.largest()];
         // Uᵀ: values in slots of columns; a pivot's result goes to the slot of its row.
-        let mut between = vec![F::zero(); self.n()];
-        for s in 0..self.store.records.len() {
+        let mut vectors = Vectors {
+            forward: perm.iter().map(|&old| x[old as usize]).collect(),
+            backward: vec![F::zero(); self.n()],
+            local: vec![F::zero(); self.largest()],
+        };
+        let sweep = self.sweep(1);
+        let labels = |s| self.col_labels(s);
+        sweep.forward(&mut vectors, Vectors::sums, labels, |vectors, s| {
             cancel.check()?;
             let f = self.front(s);
             let (p, k) = (f.pivots, f.k);
-            let local = &mut local[..f.m];
+            let (y, between) = (&mut vectors.forward, &mut vectors.backward);
+            let local = &mut vectors.local[..f.m];
             for (v, &col) in local.iter_mut().zip(f.cols) {
                 *v = y[col as usize];
             }
@@ -248,12 +304,14 @@ impl<F: FrontalScalar> FrontalLu<F> {
             for (&v, &col) in local[k..].iter().zip(f.below_rows) {
                 y[col as usize] += v;
             }
-        }
+            Ok(())
+        })?;
         // Lᵀ: everything in slots of rows.
-        for s in (0..self.store.records.len()).rev() {
+        let labels = |s| self.row_labels(s);
+        sweep.backward(&mut vectors, Vectors::solution, labels, |vectors, s| {
             cancel.check()?;
             let f = self.front(s);
-            let local = &mut local[..f.m];
+            let (between, local) = (&mut vectors.backward, &mut vectors.local[..f.m]);
             for (v, &row) in local.iter_mut().zip(f.rows.iter().chain(f.below_rows)) {
                 *v = between[row as usize];
             }
@@ -269,8 +327,9 @@ impl<F: FrontalScalar> FrontalLu<F> {
             for (&v, &row) in local.iter().zip(&f.rows[..f.pivots]) {
                 between[row as usize] = v;
             }
-        }
-        for (&v, &old) in between.iter().zip(perm) {
+            Ok(())
+        })?;
+        for (&v, &old) in vectors.backward.iter().zip(perm) {
             x[old as usize] = v;
         }
         Ok(())
@@ -315,28 +374,37 @@ impl<F: FrontalScalar> FrontalLu<F> {
         cancel: &CancelFlag,
     ) -> Result<(), Cancelled> {
         let perm = &self.symbolic.tree.perm;
-        let mut y = self.pack(x, ld, width);
-        let mut local = vec![F::zero(); self.largest() * width];
-        for s in 0..self.store.records.len() {
+        let mut vectors = Vectors {
+            forward: self.pack(x, ld, width),
+            backward: Vec::new(),
+            local: vec![F::zero(); self.largest() * width],
+        };
+        let sweep = self.sweep(width);
+        let labels = |s| self.row_labels(s);
+        sweep.forward(&mut vectors, Vectors::sums, labels, |vectors, s| {
             cancel.check()?;
             let f = self.front(s);
             let (m, k, p) = (f.m, f.k, f.pivots);
-            gather(&y, f.rows, width, &mut local);
+            let (y, local) = (&mut vectors.forward, &mut vectors.local);
+            gather(y, f.rows, width, local);
             local[k * width..m * width].fill(F::zero());
             let (lp, v) = (f.lp.as_ptr(), local.as_mut_ptr());
             // SAFETY: `local` has width × m values, apart from the panels.
             unsafe { lower_many(self.kernels, lp, [m, p], v, width) };
-            scatter(&local, f.rows, width, &mut y);
-            add(&local[k * width..], f.below_rows, width, &mut y);
-        }
-        let mut solution = vec![F::zero(); self.n() * width];
-        for s in (0..self.store.records.len()).rev() {
+            scatter(local, f.rows, width, y);
+            add(&local[k * width..], f.below_rows, width, y);
+            Ok(())
+        })?;
+        vectors.backward = vec![F::zero(); self.n() * width];
+        let labels = |s| self.col_labels(s);
+        sweep.backward(&mut vectors, Vectors::solution, labels, |vectors, s| {
             cancel.check()?;
             let f = self.front(s);
             let (m, k, p, c) = (f.m, f.k, f.pivots, f.below);
-            gather(&y, &f.rows[..p], width, &mut local);
-            gather(&solution, &f.cols[p..], width, &mut local[p * width..]);
-            gather(&solution, f.below_rows, width, &mut local[k * width..]);
+            let (solution, local) = (&mut vectors.backward, &mut vectors.local);
+            gather(&vectors.forward, &f.rows[..p], width, local);
+            gather(solution, &f.cols[p..], width, &mut local[p * width..]);
+            gather(solution, f.below_rows, width, &mut local[k * width..]);
             let (lp, v) = (f.lp.as_ptr(), local.as_mut_ptr());
             // SAFETY: as above.
             unsafe {
@@ -383,9 +451,10 @@ impl<F: FrontalScalar> FrontalLu<F> {
                     end = begin;
                 }
             }
-            scatter(&local, &f.cols[..p], width, &mut solution);
-        }
-        unpack(&solution, perm, x, ld, width);
+            scatter(local, &f.cols[..p], width, solution);
+            Ok(())
+        })?;
+        unpack(&vectors.backward, perm, x, ld, width);
         Ok(())
     }
 
@@ -426,14 +495,19 @@ impl<F: FrontalScalar> FrontalLu<F> {
         cancel: &CancelFlag,
     ) -> Result<(), Cancelled> {
         let perm = &self.symbolic.tree.perm;
-        let mut y = self.pack(x, ld, width);
-        let mut local = vec![F::zero(); self.largest() * width];
-        let mut between = vec![F::zero(); self.n() * width];
-        for s in 0..self.store.records.len() {
+        let mut vectors = Vectors {
+            forward: self.pack(x, ld, width),
+            backward: vec![F::zero(); self.n() * width],
+            local: vec![F::zero(); self.largest() * width],
+        };
+        let sweep = self.sweep(width);
+        let labels = |s| self.col_labels(s);
+        sweep.forward(&mut vectors, Vectors::sums, labels, |vectors, s| {
             cancel.check()?;
             let f = self.front(s);
             let (m, k, p, c) = (f.m, f.k, f.pivots, f.below);
-            gather(&y, f.cols, width, &mut local);
+            let (y, local) = (&mut vectors.forward, &mut vectors.local);
+            gather(y, f.cols, width, local);
             local[k * width..m * width].fill(F::zero());
             let (lp, v) = (f.lp.as_ptr(), local.as_mut_ptr());
             // SAFETY: `local` has width × m values, apart from the panels.
@@ -490,22 +564,26 @@ impl<F: FrontalScalar> FrontalLu<F> {
                     ldc: width,
                 });
             }
-            scatter(&local, &f.rows[..p], width, &mut between);
-            scatter(&local[p * width..], &f.cols[p..], width, &mut y);
-            add(&local[k * width..], f.below_rows, width, &mut y);
-        }
-        for s in (0..self.store.records.len()).rev() {
+            scatter(local, &f.rows[..p], width, &mut vectors.backward);
+            scatter(&local[p * width..], &f.cols[p..], width, y);
+            add(&local[k * width..], f.below_rows, width, y);
+            Ok(())
+        })?;
+        let labels = |s| self.row_labels(s);
+        sweep.backward(&mut vectors, Vectors::solution, labels, |vectors, s| {
             cancel.check()?;
             let f = self.front(s);
             let (m, k, p) = (f.m, f.k, f.pivots);
-            gather(&between, f.rows, width, &mut local);
-            gather(&between, f.below_rows, width, &mut local[k * width..]);
+            let (between, local) = (&mut vectors.backward, &mut vectors.local);
+            gather(between, f.rows, width, local);
+            gather(between, f.below_rows, width, &mut local[k * width..]);
             let (lp, v) = (f.lp.as_ptr(), local.as_mut_ptr());
             // SAFETY: as above.
             unsafe { lower_transposed_many(self.kernels, lp, [m, p], v, width) };
-            scatter(&local, &f.rows[..p], width, &mut between);
-        }
-        unpack(&between, perm, x, ld, width);
+            scatter(local, &f.rows[..p], width, between);
+            Ok(())
+        })?;
+        unpack(&vectors.backward, perm, x, ld, width);
         Ok(())
     }
 

@@ -11,6 +11,7 @@ pub(crate) mod gpu;
 
 use std::borrow::Cow;
 
+use luge_frontal::RankOptions;
 #[cfg(feature = "gpu")]
 use luge_numeric::PivotReport;
 use luge_sparse::{CancelFlag, MemoryBudget, Reservation, Scalar};
@@ -63,6 +64,8 @@ pub(crate) struct Limits {
     pub max_host_bytes: Option<u64>,
     /// What is left of them, for all that the solver has made.
     pub memory: MemoryBudget,
+    /// The ranks that work on a matrix together.
+    pub ranks: Option<RankOptions>,
 }
 
 impl Limits {

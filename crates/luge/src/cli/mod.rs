@@ -11,6 +11,7 @@
 //! | [`memory`] | what the machine has left |
 //! | [`print`] | standard output and standard error |
 //! | `plot` | pictures, with the feature `plot` |
+//! | `ranks` | `luge solve --mpi`, with the feature `mpi` |
 //! | [`sample`] | generated matrices |
 //! | [`progress`] | the bar of a phase that lasts, fed by `tracing` |
 //! | [`report`] | the table and the JSON file |
@@ -24,6 +25,8 @@ mod memory;
 mod plot;
 mod print;
 mod progress;
+#[cfg(feature = "mpi")]
+mod ranks;
 mod repeat;
 mod report;
 mod sample;

@@ -4,14 +4,15 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use luge::{Analysis, Factors, Inform, Pivoting, Solution, Solver, Warning};
+use luge::{Analysis, Factors, Inform, Options, Pivoting, Solution, Solver, Warning};
 use luge_matrix_io::{DenseMatrix, WriteError, WriteOptions, write_dense, write_dense_to};
 use luge_sparse::PivotPolicy;
 use sprs::CsMat;
 
 use super::files::{self, Destination};
 use super::input::{
-    AnyMatrix, Loaded, MatrixArguments, Number, Source, check_square, right_hand_sides,
+    AnyMatrix, Loaded, MatrixArguments, Number, RightHandSides, Source, check_square,
+    right_hand_sides,
 };
 use super::print;
 use super::progress::Progress;
@@ -63,6 +64,10 @@ pub(crate) struct Arguments {
     /// Print the determinant too.
     #[arg(long)]
     determinant: bool,
+    /// Solve on all processes that `mpirun` or the like has started, on the CPU. Rank 0 prints, and writes the solution.
+    #[cfg(feature = "mpi")]
+    #[arg(long, conflicts_with_all = ["repeat", "save_factors", "load_factors", "save_analysis", "load_analysis"])]
+    mpi: bool,
     #[command(flatten)]
     solver: SolverArguments,
 }
@@ -118,7 +123,7 @@ impl Arguments {
     }
 
     /// Refuses more or fewer right-hand sides than there are matrices, and files that do not go together.
-    fn check(&self) -> Result<(), Failure> {
+    pub(crate) fn check(&self) -> Result<(), Failure> {
         let matrices = self.sequence().len().max(1);
         if self.rhs.len() > 1 && self.rhs.len() != matrices {
             return Err(Failure::bad_input(anyhow::anyhow!(
@@ -171,8 +176,24 @@ impl Arguments {
         Ok(factors)
     }
 
+    /// Reads the matrix, or makes the sample.
+    #[cfg(feature = "mpi")]
+    pub(crate) fn load(&self) -> Result<AnyMatrix, Failure> {
+        self.matrix.load()
+    }
+
+    #[cfg(feature = "mpi")]
+    pub(crate) fn wants_determinant(&self) -> bool {
+        self.determinant
+    }
+
     /// A solver for so many factorizations of matrices of order `n`.
     pub(crate) fn solver(&self, n: usize, factorizations: usize) -> Result<Solver, Failure> {
+        Ok(Solver::new(self.options(n, factorizations)?)?)
+    }
+
+    /// Its options.
+    pub(crate) fn options(&self, n: usize, factorizations: usize) -> Result<Options, Failure> {
         let options = self
             .solver
             .options(n)?
@@ -182,7 +203,7 @@ impl Arguments {
             .max_refinement_steps(self.refinement_steps)
             .target_backward_error(Some(self.target))
             .estimate_condition(self.condition);
-        Ok(Solver::new(options)?)
+        Ok(options)
     }
 }
 
@@ -196,6 +217,15 @@ pub(crate) struct Progressed {
     pub summary: Option<Summary>,
 }
 
+impl Progressed {
+    /// Exit code of a command that ended without an error.
+    pub(crate) fn exit_code(&self) -> u8 {
+        let missed = self.inform.as_ref().is_some_and(missed_target)
+            || self.steps.iter().any(|step| step.target_missed);
+        if missed { 3 } else { 0 }
+    }
+}
+
 /// Whether a solve ended above its target.
 pub(crate) fn missed_target(inform: &Inform) -> bool {
     let missed = |w: &Warning| matches!(w, Warning::TargetMissed { .. });
@@ -204,6 +234,10 @@ pub(crate) fn missed_target(inform: &Inform) -> bool {
 
 /// Solves and reports; the JSON report is written on failure too, unless the files do not go together.
 pub(crate) fn solve(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    #[cfg(feature = "mpi")]
+    if arguments.mpi {
+        return super::ranks::solve(arguments);
+    }
     arguments.check()?;
     let mut progressed = Progressed::default();
     let outcome = if arguments.repeat.is_empty() {
@@ -211,12 +245,19 @@ pub(crate) fn solve(arguments: &Arguments) -> Result<ExitCode, Failure> {
     } else {
         repeat::solve_and_print(arguments, &mut progressed)
     };
-    let missed = progressed.inform.as_ref().is_some_and(missed_target)
-        || progressed.steps.iter().any(|step| step.target_missed);
-    let (status, exit_code) = match &outcome {
-        Err(failure) => (failure.kind, failure.code),
-        Ok(()) if missed => ("target_missed", 3),
-        Ok(()) => ("solved", 0),
+    report(arguments, outcome, progressed)
+}
+
+/// Writes the JSON report of what became of a solve, and answers with the exit code.
+pub(crate) fn report(
+    arguments: &Arguments,
+    outcome: Result<(), Failure>,
+    progressed: Progressed,
+) -> Result<ExitCode, Failure> {
+    let (status, exit_code) = match (&outcome, progressed.exit_code()) {
+        (Err(failure), _) => (failure.kind, failure.code),
+        (Ok(()), 0) => ("solved", 0),
+        (Ok(()), code) => ("target_missed", code),
     };
     let report = Report {
         command: "solve",
@@ -273,26 +314,57 @@ fn solve_over<T: Number>(
         .transpose()?;
     drop(progress);
 
-    let error = error_of_ones(&x);
-    if let Some(path) = &arguments.out {
-        write_solution(path, &DenseMatrix::new(b.nrows(), b.ncols(), x))?;
+    let solved = Solved {
+        x,
+        inform,
+        determinant: determinant.map(|determinant| determinant.to_string()),
+        ranks: None,
+    };
+    solved.print(arguments, source, &rhs)
+}
+
+/// What a solve found.
+pub(crate) struct Solved<T> {
+    pub x: Vec<T>,
+    pub inform: Inform,
+    pub determinant: Option<String>,
+    /// How many ranks solved it, if they were several processes.
+    pub ranks: Option<usize>,
+}
+
+impl<T: Number> Solved<T> {
+    /// Writes the solution and prints the report.
+    pub(crate) fn print(
+        self,
+        arguments: &Arguments,
+        source: &Source,
+        rhs: &RightHandSides<T>,
+    ) -> Result<(), Failure> {
+        let error = error_of_ones(&self.x);
+        if let Some(path) = &arguments.out {
+            let (rows, columns) = (rhs.b.nrows(), rhs.b.ncols());
+            write_solution(path, &DenseMatrix::new(rows, columns, self.x))?;
+        }
+        print::line(&source.name)?;
+        print::line(format_args!("right-hand side: {}", rhs.told))?;
+        print::line(phases(source, &self.inform))?;
+        if rhs.is_of_ones {
+            print::line(format_args!("largest error of the solution: {error:.1e}"))?;
+        }
+        if let Some(determinant) = self.determinant {
+            print::line(format_args!("determinant: {determinant}"))?;
+        }
+        if let Some(ranks) = self.ranks {
+            print::line(format_args!("ranks: {ranks}"))?;
+        }
+        for line in footer(&self.inform) {
+            print::line(line)?;
+        }
+        if let Some(path) = &arguments.out {
+            print::line(format_args!("solution: {}", path.display()))?;
+        }
+        Ok(())
     }
-    print::line(&source.name)?;
-    print::line(format_args!("right-hand side: {}", rhs.told))?;
-    print::line(phases(source, &inform))?;
-    if rhs.is_of_ones {
-        print::line(format_args!("largest error of the solution: {error:.1e}"))?;
-    }
-    if let Some(determinant) = determinant {
-        print::line(format_args!("determinant: {determinant}"))?;
-    }
-    for line in footer(&inform) {
-        print::line(line)?;
-    }
-    if let Some(path) = &arguments.out {
-        print::line(format_args!("solution: {}", path.display()))?;
-    }
-    Ok(())
 }
 
 /// The largest error of a solution that should be 1 everywhere.

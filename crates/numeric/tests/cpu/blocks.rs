@@ -108,6 +108,7 @@ fn options(threads: usize) -> Options {
         max_bytes: None,
         memory: MemoryBudget::unlimited(),
         cancel: CancelFlag::new(),
+        ranks: None,
     }
 }
 

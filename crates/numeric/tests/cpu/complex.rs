@@ -256,6 +256,7 @@ fn block_options(threshold: f64) -> blocks::Options {
         max_bytes: None,
         memory: MemoryBudget::default(),
         cancel: CancelFlag::new(),
+        ranks: None,
     }
 }
 

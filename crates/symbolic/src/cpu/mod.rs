@@ -8,6 +8,7 @@
 //! | `index_set` | unions that come out in order |
 //! | `counts` | sizes of all rows and columns, before the pattern is allocated |
 //! | `expansion` | the rows of L+U, each entry written once |
+//! | `sources` | apart from these: each row of L+U by itself |
 //!
 //! Reports progress by events with target `luge::progress` and the fields `done` and `total`.
 //!
@@ -20,6 +21,7 @@ mod counts;
 mod elimination;
 mod expansion;
 mod index_set;
+mod sources;
 mod triangles;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,6 +30,7 @@ use luge_sparse::{CancelFlag, CompressedPattern, FilledPattern};
 use rayon::prelude::*;
 
 pub use counts::Counts;
+pub use sources::SourceTraversal;
 
 use crate::assert_square;
 use crate::error::SymbolicError;

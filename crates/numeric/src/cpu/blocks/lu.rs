@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use luge_frontal::{FrontalLu, FrontalScalar};
+use luge_frontal::{FrontalLu, FrontalScalar, RankOptions};
 use luge_sparse::{
     CancelFlag, Cancelled, MemoryBudget, Permutation, PivotPolicy, Quality, RealScalar,
     Reservation, RowPerm, bytes_of, larger,
@@ -30,6 +30,8 @@ pub struct Options {
     pub memory: MemoryBudget,
     /// Stops the phase when raised.
     pub cancel: CancelFlag,
+    /// The ranks that factorize the fronts together; each has all of the column engine's blocks. `None`: this process alone.
+    pub ranks: Option<RankOptions>,
 }
 
 impl Options {
@@ -527,6 +529,7 @@ fn front_options(
         max_bytes,
         memory: options.memory.clone(),
         cancel: options.cancel.clone(),
+        ranks: options.ranks.clone(),
     }
 }
 

@@ -41,7 +41,7 @@ fn divisions<S: Storage>(symbolic: &Symbolic<S>, limits: Limits) -> (MemoryPlan,
         if divisions.last().map_or(1, Division::num_links) < links {
             divisions.push(division);
         }
-        bytes -= (bytes / 8).min(4096).max(1);
+        bytes -= (bytes / 8).clamp(1, 4096);
     }
     (memory, divisions)
 }

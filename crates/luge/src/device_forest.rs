@@ -242,6 +242,15 @@ impl<S: Storage> Forest<S> {
         bytes
     }
 
+    /// Those beside the plan, with what the plan says of panels and elements.
+    pub(crate) fn bytes_beside_plan(&self, tree: &DeviceTree<S>) -> u64 {
+        let (symbolic, memory, value_bytes) = (&self.symbolic, &self.memory, self.value_bytes());
+        let all = DeviceTree::<S>::predicted_bytes(symbolic, memory, value_bytes);
+        let beside = DeviceTree::<S>::factor_bytes(symbolic, value_bytes)
+            + DeviceTree::<S>::workspace_bytes(symbolic, memory, value_bytes);
+        self.device_bytes_of(tree) - (all - beside)
+    }
+
     /// Those of what is expected of pivots.
     pub(crate) fn expected_bytes(&self) -> u64 {
         let n = self.expected.as_ref().map_or(0, Vec::len);

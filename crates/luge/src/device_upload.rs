@@ -9,6 +9,9 @@ use crate::device_forest::Forest;
 use crate::error::Error;
 use crate::options::DealOut;
 
+/// How often a tree is divided anew where its plan leaves too little.
+const ATTEMPTS: usize = 4;
+
 /// A plan on devices.
 pub(crate) struct Uploaded<S: Storage> {
     pub tree: DeviceTree<S>,
@@ -83,19 +86,29 @@ impl<S: Storage> Uploaded<S> {
             }
         }
         let plan = (&forest.symbolic, &forest.memory);
-        let tree = match forest.upload(plan, room.as_ref(), stream, count) {
-            Ok(tree) => tree,
-            // Not even the largest front has room.
-            Err(DeviceError::OutOfMemory { .. }) if room.is_some() => return Err(out_of_memory),
-            Err(e) => return Err(in_symbolic(e)),
-        };
-        if room.is_some() && forest.device_bytes_of(&tree) > on_first {
-            return Err(out_of_memory);
+        for _ in 0..ATTEMPTS {
+            let tree = match forest.upload(plan, room.as_ref(), stream, count) {
+                Ok(tree) => tree,
+                // Not even the largest front has room.
+                Err(DeviceError::OutOfMemory { .. }) if room.is_some() => break,
+                Err(e) => return Err(in_symbolic(e)),
+            };
+            if let Some(room) = &mut room {
+                // Plans of many links may take more than is predicted of one, so what there is counts.
+                let missing = forest
+                    .bytes_beside_plan(&tree)
+                    .saturating_sub(backend.available_bytes()?);
+                if missing > 0 {
+                    room.bytes = room.bytes.saturating_sub(missing);
+                    continue;
+                }
+            }
+            return Ok(Self {
+                tree,
+                room,
+                predicted_speedup: speedup,
+            });
         }
-        Ok(Self {
-            tree,
-            room,
-            predicted_speedup: speedup,
-        })
+        Err(out_of_memory)
     }
 }

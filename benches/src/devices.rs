@@ -43,8 +43,8 @@ pub struct Arguments {
     /// Factorize it as a symmetric one.
     #[arg(long)]
     symmetric: bool,
-    /// Also factorize it on one device that has so many bytes, for each of these numbers: what has no room is in the memory of the
-    /// host.
+    /// Also factorize it on groups whose devices have so many bytes each, for each of these numbers: what has no room on the first
+    /// is on the others, and what has none there in the memory of the host.
     #[arg(long, value_delimiter = ',')]
     within: Vec<u64>,
     /// Samples.
@@ -183,9 +183,9 @@ impl Arguments {
         let b: Vec<f64> = (0..a.rows()).map(rescaling).collect();
         let mut expected: Option<Vec<u64>> = None;
         let mut runs = Vec::new();
-        let groups = self.devices.iter().map(|&count| (count, None));
-        let budgets = self.within.iter().map(|&bytes| (1, Some(bytes)));
-        for (count, bytes) in groups.chain(budgets) {
+        let groups = |bytes| self.devices.iter().map(move |&count| (count, bytes));
+        let within = self.within.iter().flat_map(|&bytes| groups(Some(bytes)));
+        for (count, bytes) in groups(None).chain(within) {
             // Beside what the caller of the benchmark has there: two sets of values, two vectors.
             let own = 16 * (a.nnz() + a.rows()) as u64;
             let options = Options::default()

@@ -311,7 +311,6 @@ mod tests {
             assert_eq!(message, format!("{what} of the factors"));
         };
         refused("the order of the rows", &|p| p.row_perm.to_mut()[0] = 1);
-        refused("the order of the rows", &|p| p.row_perm.to_mut().swap(2, 3));
         refused("the size", &|p| p.pivots.to_mut().push(1.0));
         refused("the size", &|p| {
             p.products.to_mut().pop();
@@ -331,6 +330,8 @@ mod tests {
         refused("the rows of U", &|p| p.upper.idx.to_mut().swap(0, 1));
         // Row 1 of column 0 is in B, and row 1 of column 2 is filled.
         refused("the pattern", &|p| p.lower.idx.to_mut()[0] = 2);
+        // Nor has column 3 an entry in row 2.
+        refused("the pattern", &|p| p.row_perm.to_mut().swap(2, 3));
         refused("the pattern", &|p| {
             p.upper.ptr.to_mut()[3..].fill(1);
             p.upper.idx.to_mut().pop();

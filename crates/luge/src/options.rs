@@ -364,16 +364,12 @@ pub struct Options {
     pub engine: CpuEngine,
     /// Which engine factorizes on a device.
     pub device_engine: DeviceEngine,
-    /// Whether [the tree](DeviceEngine::Tree) of one matrix is dealt out to the devices of a group. Factors are the same, bit for
-    /// bit, and all of them are in the memory of the first device, which also solves. A factorization that delays columns is
-    /// the first device's, and so are those with expected signs of pivots.
+    /// Whether [the tree](DeviceEngine::Tree) of one matrix is dealt out to the devices of a group, with the same bits. The first
+    /// device has all factors and solves; delayed columns and expected signs of pivots are its work alone.
     /// [`Inform::num_devices`](crate::Inform::num_devices) tells how many share in it.
     pub deal_out: DealOut,
-    /// Whether [the tree](DeviceEngine::Tree) of a matrix without entries outside of its diagonal blocks may keep its factors
-    /// elsewhere where a device has no room for them: on the other devices of its group, and if these are full, in page-locked
-    /// memory of the host. It then factorizes and solves with one part of the tree after another, whose factors cross each time.
-    /// They are the same, bit for bit. On by default; [`Inform::host_factor_bytes`](crate::Inform::host_factor_bytes) and
-    /// [`peer_factor_bytes`](crate::Inform::peer_factor_bytes) tell whether it came to that.
+    /// Whether [the tree](DeviceEngine::Tree) of uncoupled diagonal blocks may keep factors without room elsewhere: on other devices of
+    /// the group, then in page-locked host memory ([`Inform::host_factor_bytes`](crate::Inform::host_factor_bytes)). Same bits.
     pub host_factors: bool,
     /// What the columns do on a device.
     #[cfg(feature = "gpu")]

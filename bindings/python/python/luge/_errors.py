@@ -119,7 +119,6 @@ class AccuracyWarning(UserWarning):
 
 _CLASSES: dict[str, type[Error]] = {
     "InvalidOption": OptionError,
-    "RealOnly": OptionError,
     "PermutationLength": OptionError,
     "SignsLength": OptionError,
     "InvalidMatrix": InvalidMatrixError,

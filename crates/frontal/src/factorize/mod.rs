@@ -8,7 +8,6 @@
 mod across;
 mod element;
 mod front;
-mod progress;
 mod stack;
 mod store;
 mod traverse;

@@ -56,9 +56,9 @@ pub(crate) struct Share {
 
 /// A subtree that may be dealt out.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Candidate {
-    seconds: f64,
-    root: u32,
+pub(crate) struct Candidate {
+    pub seconds: f64,
+    pub root: u32,
 }
 
 impl Eq for Candidate {}

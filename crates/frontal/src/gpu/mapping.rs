@@ -7,13 +7,13 @@
 //! mapping algorithm for parallel sparse Cholesky factorization", SIAM J. Sci. Comput. 14, 1993, cut likewise, and go on with
 //! groups of processors above.)
 
-use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use luge_sparse::etree::NONE;
 
 use super::classes::{FrontClass, Limits, Shape};
 use super::cost::DeviceCosts;
+use crate::deal::Candidate;
 use crate::storage::Storage;
 use crate::tree::AssemblyTree;
 
@@ -38,28 +38,6 @@ pub struct Mapping {
     seconds: f64,
     /// Those on one device.
     seconds_alone: f64,
-}
-
-/// A subtree that may be dealt out.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Candidate {
-    seconds: f64,
-    root: u32,
-}
-
-impl Eq for Candidate {}
-
-impl Ord for Candidate {
-    fn cmp(&self, other: &Self) -> Ordering {
-        let by_seconds = self.seconds.total_cmp(&other.seconds);
-        by_seconds.then(other.root.cmp(&self.root))
-    }
-}
-
-impl PartialOrd for Candidate {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
 }
 
 /// What is known of each front before anything is cut.

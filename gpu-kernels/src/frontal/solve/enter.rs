@@ -26,8 +26,17 @@ impl<T: Real, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize
 
     /// Brings right-hand sides into the order of elimination, each near a power of two, and makes the vectors that are
     /// handed over awaited. All threads of the grid call it; what it writes is seen by all afterwards.
+    ///
+    /// A launch that goes on has nothing to bring in. Its loops are empty then: a branch around all of this would cost the
+    /// kernels, which have no register left, half as many spills again.
     #[inlined]
-    pub(super) fn enter(self, places: Places, largest: Shared<u32>, barrier: &mut GridBarrier) {
+    pub(super) fn enter(
+        self,
+        places: Places,
+        goes_on: bool,
+        largest: Shared<u32>,
+        barrier: &mut GridBarrier,
+    ) {
         let t = thread::thread_idx_x() as usize;
         if t < MAX_NRHS {
             largest.set(t, 0);
@@ -36,10 +45,15 @@ impl<T: Real, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize
         let n = self.n();
         let given =
             |e: usize, rhs: usize| self.vectors.x.get(rhs * n + places.places.get(e) as usize);
+        let (entries, carried) = if goes_on {
+            (0, 0)
+        } else {
+            (n, self.tree.carry_to.len())
+        };
         let mut rhs = 0;
         while rhs < self.nrhs as usize {
             let mut most = 0;
-            for e in thread::grid_stride(n) {
+            for e in thread::grid_stride(entries) {
                 let of_entry = biased_exponent(given(e, rhs));
                 if of_entry != 0 {
                     let exponent = of_entry + places.exponents.get(e);
@@ -54,11 +68,11 @@ impl<T: Real, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize
             rhs += 1;
         }
         let num_chunks = self.num_chunks() as usize;
-        for i in thread::grid_stride(num_chunks * n * R) {
+        for i in thread::grid_stride(num_chunks * entries * R) {
             self.vectors.eliminated.set(i, awaited());
             self.vectors.unknowns.set(i, awaited());
         }
-        for i in thread::grid_stride(num_chunks * self.tree.carry_to.len() * R) {
+        for i in thread::grid_stride(num_chunks * carried * R) {
             self.vectors.carried.set(i, awaited());
         }
         thread::sync_threads();
@@ -70,7 +84,7 @@ impl<T: Real, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize
         let mut number = 0;
         while number < self.num_chunks() {
             let chunk = self.chunk(number);
-            for e in thread::grid_stride(n) {
+            for e in thread::grid_stride(entries) {
                 let mut r = 0;
                 while r < R {
                     let rhs = chunk.first as usize + r;

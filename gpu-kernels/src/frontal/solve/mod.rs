@@ -312,9 +312,7 @@ fn solve<T: FrontReal, K: Kind<T>, const R: usize, const AHEAD: usize, const BEL
     largest: Shared<u32>,
 ) {
     let mut barrier = GridBarrier::new(sweep.vectors.control);
-    if !goes_on {
-        sweep.enter(enter, largest, &mut barrier);
-    }
+    sweep.enter(enter, goes_on, largest, &mut barrier);
     let num_levels = lists.levels.len();
     let (block, num_blocks) = (thread::block_idx_x(), thread::grid_dim_x());
     let warp = (

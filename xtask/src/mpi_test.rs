@@ -1,6 +1,6 @@
 //! `cargo xtask mpi-test`: the solver on four processes of MPI.
 //!
-//! Installs nothing, and says what is missing. The crates below the facade are taken as the tests of the workspace have built them.
+//! Installs nothing, and says what is missing. After `cargo xtask test --features luge/mpi` everything is built.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};

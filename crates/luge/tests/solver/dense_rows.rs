@@ -1,6 +1,6 @@
 //! Dense rows, which give a front very many children.
 
-use luge::{BackendChoice, DeviceEngine, MatrixKind, Options, Solver};
+use luge::{Analysis, BackendChoice, DeviceEngine, MatrixKind, Options, Solver};
 use luge_testkit::residual::{known_solution, normwise_backward_error};
 use sprs::{CsMat, TriMat};
 
@@ -18,17 +18,24 @@ fn bordered(n: usize) -> CsMat<f64> {
     a.to_csr()
 }
 
-/// Fronts of a device for the bordered matrix of order n.
-fn fronts(n: usize, kind: MatrixKind) -> usize {
+/// The bordered matrix of order n, analyzed for a device.
+fn analyzed(n: usize, kind: MatrixKind) -> (CsMat<f64>, Analysis<f64>) {
     let a = bordered(n);
     let options = Options::default()
         .kind(kind)
         .backend(BackendChoice::Simulator { seed: 5 })
         .device_engine(DeviceEngine::Tree);
+    let analysis = Solver::new(options).unwrap().analyze(&a).unwrap();
+    (a, analysis)
+}
+
+/// Fronts of a device for it, which solves with them.
+fn fronts(n: usize, kind: MatrixKind) -> usize {
+    let (a, analysis) = analyzed(n, kind);
+    let fronts = analysis.inform().num_supernodes.unwrap();
     let (b, _) = known_solution(&a);
-    let solver = Solver::new(options).unwrap();
-    let factors = solver.analyze(&a).unwrap().factorize(&a).unwrap();
-    let fronts = factors.inform().num_supernodes.unwrap();
+    let factors = analysis.factorize(&a).unwrap();
+    assert_eq!(factors.inform().num_supernodes, Some(fronts));
     let x = factors.solve(&b).unwrap().x;
     let error = normwise_backward_error(&a, &x, &b);
     assert!(error <= 1e-14, "{n}, {kind:?}: {error:e}");
@@ -40,7 +47,7 @@ fn fronts(n: usize, kind: MatrixKind) -> usize {
 fn very_many_children_are_added_up_by_groups() {
     for kind in [MatrixKind::General, MatrixKind::Symmetric] {
         // A front for each column, but for those that are one front with the border: the same number for any order.
-        let merged = 900 - fronts(900, kind);
+        let merged = 900 - analyzed(900, kind).1.inform().num_supernodes.unwrap();
         let children = 1500 - merged - 1;
         let expected = 1500 - merged + children.div_ceil(128);
         assert_eq!(fronts(1500, kind), expected, "{kind:?}");

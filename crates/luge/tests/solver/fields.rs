@@ -718,10 +718,15 @@ mod over {
     }
 
     pub fn threads_do_not_change_a_bit<T: Scalar>() {
-        let small = [circuit(400, 3), convection_diffusion_2d(40, 40, 5.0)];
-        // Large enough for subtrees side by side.
-        let large = [circuit(12_000, 7), convection_diffusion_2d(120, 120, 5.0)];
-        for a in small.into_iter().chain(large) {
+        let by_itself = [CpuEngine::Columns, CpuEngine::Fronts];
+        let any = [CpuEngine::Auto, CpuEngine::Columns, CpuEngine::Fronts];
+        for (a, engines) in [
+            (circuit(400, 3), &any[..]),
+            (convection_diffusion_2d(40, 40, 5.0), &any),
+            // Large enough for subtrees side by side.
+            (circuit(12_000, 7), &by_itself),
+            (convection_diffusion_2d(120, 120, 5.0), &by_itself),
+        ] {
             let a = turned::<T>(&a);
             let (b, _) = known_solution(&a);
             let solve = |threads, engine| {
@@ -735,7 +740,7 @@ mod over {
                 assert_eq!(factors.solve(&b).unwrap().x, first);
                 first
             };
-            for engine in [CpuEngine::Auto, CpuEngine::Columns, CpuEngine::Fronts] {
+            for &engine in engines {
                 let alone = solve(1, engine);
                 for threads in [2, 3, 8] {
                     assert_eq!(

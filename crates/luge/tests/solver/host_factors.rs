@@ -99,7 +99,7 @@ fn what_has_no_room_anywhere_is_refused() {
     assert_eq!(refused(&a, options), (asked, least));
     // Nor has the host for as many as if they were on the device.
     let kept_on_host = |bytes| {
-        let options = on_device(MatrixKind::General, bytes).max_host_bytes(Some(4_000_000));
+        let options = on_device(MatrixKind::General, bytes).max_host_bytes(Some(2_500_000));
         let analysis = Solver::new(options).unwrap().analyze(&a).unwrap();
         let mut kept = Vec::new();
         loop {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use luge_device::{Buffer, KernelDesc, LaunchConfig, Stream};
+use luge_device::{Buffer, LaunchConfig, SliceMut, Stream};
 use luge_gpu_kernels::frontal::solve as kernels;
 use luge_gpu_kernels::frontal::solve::layout::{
     CouplingsBuffers, FactoredBuffers, MANY, MAX_NRHS, PlacesBuffers, THREADS, VectorsBuffers,
@@ -10,7 +10,8 @@ use luge_gpu_kernels::frontal::solve::layout::{
 };
 
 use super::{Vectors, vector_entries};
-use crate::gpu::{DeviceFrontalError, DeviceScalar, DeviceTree};
+use crate::gpu::scalar::{RealOf, SolveArguments, SolveKernel};
+use crate::gpu::{DeviceFrontalError, DeviceScalar, DeviceTree, WideOf};
 use crate::storage::Storage;
 
 /// Bytes of the vectors of a launch from which on it takes fewer right-hand sides.
@@ -107,7 +108,7 @@ impl<T: DeviceScalar, S: Storage> Solve<'_, T, S> {
         &self,
         (vectors, elements): (&mut Vectors<T>, &mut Buffer<T>),
         stream: &Stream,
-        x: &mut Buffer<f64>,
+        mut x: SliceMut<'_, WideOf<T>>,
         nrhs: usize,
     ) -> Result<(), DeviceFrontalError> {
         let n = self.tree.symbolic.tree.n();
@@ -131,7 +132,7 @@ impl<T: DeviceScalar, S: Storage> Solve<'_, T, S> {
             self.launch(
                 (vectors, elements),
                 stream,
-                x,
+                &mut x,
                 first..first + count,
                 zeros.as_ref(),
             )?;
@@ -145,7 +146,7 @@ impl<T: DeviceScalar, S: Storage> Solve<'_, T, S> {
         &self,
         (vectors, elements): (&mut Vectors<T>, &mut Buffer<T>),
         stream: &Stream,
-        x: &mut Buffer<f64>,
+        x: &mut SliceMut<'_, WideOf<T>>,
         sides: Range<usize>,
         zeros: Option<&Buffer<i32>>,
     ) -> Result<(), DeviceFrontalError> {
@@ -162,24 +163,33 @@ impl<T: DeviceScalar, S: Storage> Solve<'_, T, S> {
         };
         let together = if nrhs == 1 { 1 } else { MANY };
         let chunks = nrhs.div_ceil(together);
-        let shared_bytes =
-            (kernels::shared_values(together, plan.has_strips) * size_of::<T>()) as u32;
-        let config = |kernel: &'static KernelDesc| {
-            let device = stream.device();
-            let resident = device.max_resident_blocks(kernel, THREADS, shared_bytes)?;
-            let blocks = plan.blocks(resident, n, chunks as u32);
-            let config = LaunchConfig::linear(blocks, THREADS).cooperative();
-            Ok::<_, DeviceFrontalError>(config.with_shared(shared_bytes))
+        let which = SolveKernel {
+            many: nrhs > 1,
+            strips: plan.has_strips || !T::SOLVES_WITHOUT_STRIPS,
         };
+        let kernel = match self.kind {
+            Kind::General { .. } => T::general_solve(which),
+            Kind::Symmetric { .. } => T::symmetric_solve(which),
+        };
+        let shared_values = kernels::shared_values(together, which.strips);
+        let shared_bytes = (shared_values * size_of::<T>()) as u32;
+        let device = stream.device();
+        let resident = device.max_resident_blocks(kernel, THREADS, shared_bytes)?;
+        let blocks = plan.blocks(resident, n, chunks as u32);
+        let config = LaunchConfig::linear(blocks, THREADS).cooperative();
+        let config = config.with_shared(shared_bytes);
         let lanes = chunks * together;
         let entries = vector_entries(tree) * lanes;
         let (control, memory) = vectors.memory(elements, stream, entries)?;
         stream.fill_zero(control)?;
         let (mut entered, memory) = memory.split_at_mut(n * lanes);
-        let (mut unknowns, memory) = memory.into_split_at(n * lanes);
-        let (mut eliminated, memory) = memory.into_split_at(n * lanes);
-        let (mut carried, memory) = memory.into_split_at(tree.symbolic.tree.rows.len() * lanes);
+        let (unknowns, memory) = memory.into_split_at(n * lanes);
+        let (eliminated, memory) = memory.into_split_at(n * lanes);
+        let (carried, memory) = memory.into_split_at(tree.symbolic.tree.rows.len() * lanes);
         let (mut sums, _) = memory.into_split_at(plan.num_segments() * lanes);
+        // What is handed over is handed over by components.
+        let handed = [unknowns, eliminated, carried].map(|part| part.into_elements::<RealOf<T>>());
+        let [mut unknowns, mut eliminated, mut carried] = handed;
         let mut x = x.slice_mut(sides.start * n..sides.end * n);
         let factored = FactoredBuffers {
             fronts: &plan.fronts,
@@ -207,55 +217,35 @@ impl<T: DeviceScalar, S: Storage> Solve<'_, T, S> {
             sums: &mut sums,
             control,
         };
-        macro_rules! launch {
-            ([$($which:pat => $kernel:ident),*], $word:expr, $own:expr) => {{
-                let (word, own, nrhs) = ($word, $own, nrhs as u32);
-                let (tree, lists) = (factored, lists.buffers());
-                // SAFETY: lists, factors and exchanges are those of one tree; the plan puts no task before one that it
-                // waits for; the control is zero.
-                unsafe {
-                    match (together == 1, plan.has_strips) {
-                        $($which => {
-                            let config = config(kernels::$kernel::desc::<T>())?;
-                            kernels::$kernel::launch::<T, _>(
-                                stream, &config, word, nrhs, tree, lists, own, enter, leave, vectors,
-                            )?;
-                        })*
-                    }
-                }
-            }};
-        }
-        match self.kind {
-            Kind::General {
-                transpose,
-                coupling,
-            } => {
-                let couplings = CouplingsBuffers {
+        let arguments = SolveArguments {
+            nrhs: nrhs as u32,
+            tree: factored,
+            lists: lists.buffers(),
+            enter,
+            leave,
+            vectors,
+        };
+        // SAFETY: lists, factors and exchanges are those of one tree; the plan puts no task before one that it waits for; the
+        // control is zero.
+        unsafe {
+            match self.kind {
+                Kind::General {
+                    transpose,
                     coupling,
-                    idx: &lists.coupled_idx,
-                    entries: &lists.coupled_entries,
-                };
-                launch!(
-                    [
-                        (true, false) => solve_fronts_single,
-                        (false, false) => solve_fronts_many,
-                        (true, true) => solve_wide_fronts_single,
-                        (false, true) => solve_wide_fronts_many
-                    ],
-                    transpose.into(),
-                    couplings
-                );
+                } => {
+                    let couplings = CouplingsBuffers {
+                        coupling,
+                        idx: &lists.coupled_idx,
+                        entries: &lists.coupled_entries,
+                    };
+                    let own = (transpose, couplings);
+                    T::launch_general_solve(stream, &config, which, own, arguments)?;
+                }
+                Kind::Symmetric { factors, diagonal } => {
+                    let own = (factors.0, diagonal);
+                    T::launch_symmetric_solve(stream, &config, which, own, arguments)?;
+                }
             }
-            Kind::Symmetric { factors, diagonal } => launch!(
-                [
-                    (true, false) => solve_fronts_symmetric_single,
-                    (false, false) => solve_fronts_symmetric_many,
-                    (true, true) => solve_wide_fronts_symmetric_single,
-                    (false, true) => solve_wide_fronts_symmetric_many
-                ],
-                factors.0,
-                diagonal
-            ),
         }
         Ok(())
     }

@@ -56,6 +56,8 @@ pub(crate) struct Work<'a> {
     pub on_cpu: CpuWork<'a>,
     /// On the CPU.
     pub threads: usize,
+    /// Components of its numbers.
+    pub components: usize,
 }
 
 /// What is predicted for the CPU.
@@ -100,11 +102,14 @@ impl Auto {
             matrix: (rows, entries),
             on_cpu,
             threads,
+            components,
         } = work;
         let factorizations = options.factorizations.unwrap_or(FACTORIZATIONS);
         let start = if GpuBackend::is_up() { 0.0 } else { START };
-        let cpu = cpu_seconds(&on_cpu, &self.ordering.costs, threads, factorizations);
-        let passage = PASSAGE + PASSAGE_PER_ENTRY * entries as f64 + PASSAGE_PER_ROW * rows as f64;
+        let cpu = cpu_seconds(&on_cpu, &self.ordering.costs, threads, factorizations)
+            * of_product(components);
+        let of_numbers = PASSAGE_PER_ENTRY * entries as f64 + PASSAGE_PER_ROW * rows as f64;
+        let passage = PASSAGE + of_numbers * components as f64;
         let on_device = |of_tree: f64| start + factorizations * (passage + of_tree);
         let least = on_device(DeviceCosts::default().call);
         let on_cpu = |device, no_gpu| Chosen {
@@ -139,6 +144,12 @@ impl Auto {
     }
 }
 
+/// Multiplications of a product of numbers with so many components. Nobody has measured yet what those of complex numbers
+/// take.
+fn of_product(components: usize) -> f64 {
+    (components * components) as f64
+}
+
 /// Seconds of so many factorizations on the CPU, each with a solve: those of a general matrix all but the first on known
 /// pivots, those of a symmetric one in fronts, which search anew.
 fn cpu_seconds(work: &CpuWork<'_>, costs: &Costs, threads: usize, factorizations: f64) -> f64 {
@@ -165,8 +176,11 @@ fn cpu_seconds(work: &CpuWork<'_>, costs: &Costs, threads: usize, factorizations
 
 /// Seconds of a factorization and a solve by the tree of this forest on the GPU, for factors stored so; the least that they
 /// take where there is none, since the order is for the columns.
-pub(crate) fn tree_seconds<S: Storage>(forest: &Option<EliminationForest>) -> f64 {
-    let costs = DeviceCosts::default();
+pub(crate) fn tree_seconds<S: Storage>(
+    forest: &Option<EliminationForest>,
+    components: usize,
+) -> f64 {
+    let costs = DeviceCosts::default().of_components(components);
     let predict = |forest| {
         let prediction = costs.of_forest::<S>(forest, &TreeOptions::default());
         prediction.seconds()
@@ -214,8 +228,9 @@ mod tests {
             matrix: (n, n * n),
             on_cpu: CpuWork::General(&cpu),
             threads: 1,
+            components: 1,
         };
-        let seconds = |ordered: &Ordering| tree_seconds::<Full>(&ordered.forest);
+        let seconds = |ordered: &Ordering| tree_seconds::<Full>(&ordered.forest, 1);
         let chosen = auto.choose(options, work, || Ok(ordered), seconds).unwrap();
         let asked = match chosen.backend {
             Backend::Cpu { no_gpu } => no_gpu.is_some(),
@@ -280,8 +295,8 @@ mod tests {
         let of_general = cpu_seconds(&CpuWork::General(&general.predicted), &costs, 1, 1.0);
         let ratio = of(1.0) / of_general;
         assert!((0.3..0.9).contains(&ratio), "{ratio}");
-        let lower = tree_seconds::<Lower>(&ordering.forest);
-        let whole = tree_seconds::<Full>(&general.forest);
+        let lower = tree_seconds::<Lower>(&ordering.forest, 1);
+        let whole = tree_seconds::<Full>(&general.forest, 1);
         assert!(0.0 < lower && lower < whole, "{lower} {whole}");
     }
 
@@ -298,8 +313,9 @@ mod tests {
                 matrix,
                 on_cpu: CpuWork::General(&ordered.predicted),
                 threads: 1,
+                components: 1,
             };
-            let seconds = |ordered: &&Ordering| tree_seconds::<Full>(&ordered.forest);
+            let seconds = |ordered: &&Ordering| tree_seconds::<Full>(&ordered.forest, 1);
             let chosen = auto.choose(&options, work, || Ok(&ordered), seconds);
             chosen.unwrap().predicted.device
         };

@@ -250,9 +250,10 @@ impl GpuBackend {
 }
 
 /// What an engine launches for any matrix and one right-hand side.
-fn kernels_of<F: SolveScalar + luge_frontal::gpu::DeviceScalar>(
-    options: &Options,
-) -> Vec<&'static KernelDesc> {
+fn kernels_of<F>(options: &Options) -> Vec<&'static KernelDesc>
+where
+    F: SolveScalar + luge_frontal::gpu::DeviceScalar<Magnitude = F, Value = f64>,
+{
     let is_symmetric = matches!(
         options.kind,
         MatrixKind::Symmetric | MatrixKind::Hermitian | MatrixKind::PositiveDefinite
@@ -260,12 +261,12 @@ fn kernels_of<F: SolveScalar + luge_frontal::gpu::DeviceScalar>(
     match options.device_engine {
         DeviceEngine::Auto | DeviceEngine::Tree if is_symmetric => [
             luge_frontal::gpu::symmetric_kernels::<F>().as_slice(),
-            &luge_solve::gpu::kernels(),
+            &luge_solve::gpu::kernels::<f64>(),
         ]
         .concat(),
         DeviceEngine::Auto | DeviceEngine::Tree => [
             luge_frontal::gpu::kernels::<F>().as_slice(),
-            &luge_solve::gpu::kernels(),
+            &luge_solve::gpu::kernels::<f64>(),
         ]
         .concat(),
         DeviceEngine::Columns => [

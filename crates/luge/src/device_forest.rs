@@ -5,8 +5,7 @@ use std::time::Instant;
 
 use luge_device::{DeviceError, Stream};
 use luge_frontal::gpu::{
-    DeviceFrontalLdlt, DeviceTree, ExpectedPivots, Limits as FrontLimits, Mapping, MemoryPlan,
-    Parts, Placement, Room,
+    DeviceFrontalLdlt, DeviceTree, ExpectedPivots, Mapping, MemoryPlan, Parts, Placement, Room,
 };
 use luge_frontal::{FrontalError, Full, Gathering, Lower, Pairs, Storage, Symbolic, TreeOptions};
 use luge_numeric::cpu::columns::{self, ColumnLu};
@@ -57,7 +56,7 @@ impl Numbers {
 
     /// Where the elements of a tree for such factors are.
     pub(crate) fn memory_plan<S: Storage>(self, tree: &Symbolic<S>) -> MemoryPlan {
-        MemoryPlan::with_limits(tree, FrontLimits::of_components(self.components))
+        MemoryPlan::of_components(tree, self.components)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use luge_frontal::gpu::{DeviceFrontalLdlt, DeviceFrontalLu, DeviceScalar, WideOf, shared_bytes};
+use luge_frontal::gpu::{DeviceFrontalLdlt, DeviceFrontalLu, DeviceScalar, WideOf};
 use luge_ordering::{Ordering, SymmetricOrdering};
 use luge_solve::gpu::RefineScalar;
 use luge_sparse::Scalar;
@@ -75,7 +75,7 @@ impl DevicePlace<'_> {
         T: DeviceScalar,
         WideOf<T>: RefineScalar,
     {
-        check_shared_memory::<T>(self.backend)?;
+        self.backend.check_components(<T as Scalar>::COMPONENTS)?;
         let (backend, threads) = (self.backend, self.threads);
         threads.run(
             self.work(),
@@ -93,23 +93,6 @@ impl DevicePlace<'_> {
     }
 }
 
-/// Refuses complex factors on a device whose blocks have too little shared memory for them.
-fn check_shared_memory<T: DeviceScalar>(backend: &GpuBackend) -> Result<(), Error> {
-    let properties = backend.stream().device().properties().clone();
-    let (there, needed) = (
-        properties.max_shared_bytes_per_block as usize,
-        shared_bytes::<T>(),
-    );
-    if <T as Scalar>::COMPONENTS > 1 && there < needed {
-        let name = properties.name;
-        return Err(Error::RealOnly {
-            option: "backend",
-            value: format!("{name} with {there} of {needed} bytes of shared memory"),
-        });
-    }
-    Ok(())
-}
-
 /// Plans for the tree of a symmetric matrix that is so ordered, with factors of the type `T`, if there is memory for these.
 pub(crate) fn symmetric_tree<T>(
     request: &Request<'_>,
@@ -120,7 +103,7 @@ where
     T: DeviceScalar,
     WideOf<T>: RefineScalar,
 {
-    check_shared_memory::<T>(backend)?;
+    backend.check_components(<T as Scalar>::COMPONENTS)?;
     let forest = request.forest::<WideOf<T>>(ordering)?;
     let threads = request.threads;
     let upload = |count| -> Result<Arc<dyn AnyDeviceAnalysis<WideOf<T>>>, Error> {

@@ -309,8 +309,11 @@ impl Solver {
         order: impl FnOnce(&OrderingOptions) -> Result<(Ordering, Reservation), Error>,
     ) -> Result<Choice<Ordering>, Error> {
         let choice = self.not_chosen(ordered);
+        // There are no kernels for columns of complex numbers.
         #[cfg(feature = "gpu")]
-        if let Some(auto) = &self.auto {
+        if let Some(auto) = &self.auto
+            && (T::COMPONENTS == 1 || self.options.device_engine != DeviceEngine::Columns)
+        {
             let predicted = choice.ordering.0.predicted;
             let work = Work {
                 matrix,

@@ -133,14 +133,18 @@ impl Auto {
             let opened = GpuBackend::cuda(0, options);
             opened.map_err(|error| error.to_string())
         };
-        match self.gpu.get_or_init(open) {
-            Ok(gpu) => Ok(Chosen {
-                backend: Backend::Gpu(gpu.clone()),
-                order: Some(ordered),
-                ..on_cpu(device, None)
-            }),
-            Err(reason) => Ok(on_cpu(device, Some(reason.clone()))),
+        let gpu = match self.gpu.get_or_init(open) {
+            Ok(gpu) => gpu,
+            Err(reason) => return Ok(on_cpu(device, Some(reason.clone()))),
+        };
+        if let Err(refused) = gpu.check_components(components) {
+            return Ok(on_cpu(device, Some(refused.to_string())));
         }
+        Ok(Chosen {
+            backend: Backend::Gpu(gpu.clone()),
+            order: Some(ordered),
+            ..on_cpu(device, None)
+        })
     }
 }
 
@@ -191,6 +195,8 @@ pub(crate) fn tree_seconds<S: Storage>(
 
 #[cfg(test)]
 mod tests {
+    #[cfg(feature = "simulator")]
+    use luge_device::SimulatorOptions;
     use luge_frontal::{Full, Lower};
     use luge_ordering::{Ordering, SymmetricOptions, order, order_symmetric};
     use luge_sparse::CompressedPattern;
@@ -216,11 +222,16 @@ mod tests {
         order(&a, None, &options).unwrap()
     }
 
-    /// Whether the device is asked for, and what is predicted.
-    fn choice(n: usize, options: &Options) -> (bool, PredictedSeconds) {
+    /// What is chosen for a full matrix of numbers with so many components.
+    fn chosen(
+        n: usize,
+        components: usize,
+        gpu: Result<GpuBackend, String>,
+        options: &Options,
+    ) -> Chosen<Ordering> {
         let auto = Auto {
             ordering: Arc::new(OrderingOptions::default()),
-            gpu: Arc::new(OnceLock::from(Err("none here".to_owned()))),
+            gpu: Arc::new(OnceLock::from(gpu)),
         };
         let ordered = full(n);
         let cpu = ordered.predicted;
@@ -228,15 +239,39 @@ mod tests {
             matrix: (n, n * n),
             on_cpu: CpuWork::General(&cpu),
             threads: 1,
-            components: 1,
+            components,
         };
-        let seconds = |ordered: &Ordering| tree_seconds::<Full>(&ordered.forest, 1);
-        let chosen = auto.choose(options, work, || Ok(ordered), seconds).unwrap();
+        let seconds = |ordered: &Ordering| tree_seconds::<Full>(&ordered.forest, components);
+        auto.choose(options, work, || Ok(ordered), seconds).unwrap()
+    }
+
+    /// Whether the device is asked for, and what is predicted.
+    fn choice(n: usize, options: &Options) -> (bool, PredictedSeconds) {
+        let chosen = chosen(n, 1, Err("none here".to_owned()), options);
         let asked = match chosen.backend {
             Backend::Cpu { no_gpu } => no_gpu.is_some(),
             Backend::Gpu(_) => unreachable!("there is none"),
         };
         (asked, chosen.predicted)
+    }
+
+    #[cfg(feature = "simulator")]
+    #[test]
+    fn complex_matrices_are_left_to_the_cpu_where_tiles_have_no_room() {
+        let options = Options::default();
+        let on_device = |components, shared_bytes| {
+            let mut simulated = SimulatorOptions::default();
+            simulated.simulator.shared_bytes = shared_bytes;
+            let gpu = GpuBackend::on(&Device::simulator(simulated), &options).unwrap();
+            match chosen(1_000, components, Ok(gpu), &options).backend {
+                Backend::Gpu(_) => Ok(()),
+                Backend::Cpu { no_gpu } => Err(no_gpu.unwrap()),
+            }
+        };
+        assert_eq!(on_device(1, 101_376), Ok(()));
+        assert_eq!(on_device(2, 166_912), Ok(()));
+        let reason = on_device(2, 101_376).unwrap_err();
+        assert!(reason.contains("101376 of 147456 bytes"), "{reason}");
     }
 
     #[test]

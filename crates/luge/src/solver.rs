@@ -321,9 +321,7 @@ impl Solver {
                 threads: self.threads.count(),
                 components: T::COMPONENTS,
             };
-            let seconds = |(ordering, _): &(Ordering, _)| {
-                tree_seconds::<Full>(&ordering.forest, T::COMPONENTS)
-            };
+            let seconds = |(o, _): &(Ordering, _)| tree_seconds::<Full>(&o.forest, T::COMPONENTS);
             let order = || order(&auto.ordering);
             let chosen = auto.choose(&self.options, work, order, seconds)?;
             return Ok(choice.with(chosen, auto));
@@ -369,11 +367,6 @@ impl Solver {
             return Ok(choice.with(chosen, auto));
         }
         Ok(choice)
-    }
-
-    /// Whether the options name a device.
-    fn is_on_device(&self) -> bool {
-        !matches!(self.backend, Backend::Cpu { .. })
     }
 
     /// The backend that the options name.
@@ -476,7 +469,7 @@ impl Solver {
         let found = Symmetry::find(kind, &pattern, by_columns, known, &limits.cancel)?;
         // Hermitian matrices that nobody calls so are general ones to a device.
         let found =
-            found.filter(|(found, _)| !(self.is_on_device() && found.form.conjugates::<T>()));
+            found.filter(|(found, _)| !(self.backend.is_device() && found.form.conjugates::<T>()));
         if let Some((mut symmetry, whole)) = found {
             if self.options.regularization.is_some() {
                 symmetry.kind = SymmetricKind::Signed;
@@ -642,7 +635,7 @@ impl Solver {
             by_columns: stored.by_columns,
             remedy: Remedy::AsAsked,
             single,
-            on_device: self.is_on_device(),
+            on_device: self.backend.is_device(),
         };
         let sizes = values.as_deref().map(T::Wide::in_real);
         let purpose = || {

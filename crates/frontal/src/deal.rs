@@ -1,18 +1,15 @@
 //! Which rank works on which fronts, and what ranks agree on.
 //!
 //! A few large subtrees are dealt out, the longest first to the rank that has least so far; what is above them is the work of
-//! rank 0 after that, as `gpu::mapping` does it for the devices of one host. From the roots on the largest subtree is cut,
-//! again and again, into those of its children, and of all such cuts the one that is predicted to end first is taken. Every rank
+//! rank 0 after that, as `gpu::mapping` does it for the devices of one host. [`cut`](crate::cut) says which subtrees. Every rank
 //! computes the same.
 
-use std::cmp::Ordering;
-use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use luge_comm::{Collectives, Comm, CommError, Team};
-use luge_sparse::etree::NONE;
 use luge_sparse::{Cancelled, Scalar};
 
+use crate::cut::{Candidate, best_cut, least_seconds, longest_first};
 use crate::error::FrontalError;
 use crate::storage::Storage;
 use crate::symbolic::Symbolic;
@@ -25,12 +22,6 @@ pub struct RankOptions {
     /// A matrix that is predicted to take fewer seconds than this on one thread is factorized by every rank for itself.
     pub least_seconds: f64,
 }
-
-/// Subtrees of less than this part of what a rank has to do stay with the fronts above them.
-const LEAST_PART: f64 = 1.0 / 64.0;
-
-/// After so many cuts for each rank that gain nothing no others are tried.
-const CUTS_IN_VAIN: usize = 4;
 
 /// Seconds for a byte that crosses, and for a message: those of a network of 10 Gbit/s, and of a few copies.
 const SECONDS_PER_BYTE: f64 = 1e-9;
@@ -54,28 +45,6 @@ pub(crate) struct Share {
     pub slots: u64,
 }
 
-/// A subtree that may be dealt out.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Candidate {
-    pub seconds: f64,
-    pub root: u32,
-}
-
-impl Eq for Candidate {}
-
-impl Ord for Candidate {
-    fn cmp(&self, other: &Self) -> Ordering {
-        let by_seconds = self.seconds.total_cmp(&other.seconds);
-        by_seconds.then(other.root.cmp(&self.root))
-    }
-}
-
-impl PartialOrd for Candidate {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
 /// Roots of the subtrees of each rank, ascending, and when all is predicted to be done.
 struct Dealt {
     roots: Vec<Vec<u32>>,
@@ -90,26 +59,25 @@ impl Dealt {
         ranks: usize,
         value_bytes: usize,
     ) -> Self {
-        let mut subtrees = subtrees.to_vec();
-        subtrees.sort_unstable_by(|a, b| b.cmp(a));
-        let mut roots = vec![Vec::new(); ranks];
-        let (mut load, mut sent) = (vec![0.0; ranks], 0.0);
+        let (mut longest, mut sent) = (0.0f64, 0.0);
         let mut above = symbolic.seconds();
-        for Candidate { seconds, root } in subtrees {
-            let of = |a: &usize, b: &usize| f64::total_cmp(&load[*a], &load[*b]);
-            let rank = (0..ranks).min_by(of).unwrap_or(0);
-            roots[rank].push(root);
-            load[rank] += seconds;
+        let mut roots = Vec::with_capacity(ranks);
+        for (rank, subtrees) in longest_first(subtrees, ranks).into_iter().enumerate() {
+            let seconds: f64 = subtrees.iter().map(|subtree| subtree.seconds).sum();
+            longest = longest.max(seconds);
             above -= seconds;
+            let mut of_rank: Vec<u32> = subtrees.iter().map(|subtree| subtree.root).collect();
+            of_rank.sort_unstable();
             if rank > 0 {
-                let below = symbolic.tree.fronts[root as usize].below as usize;
-                let bytes = S::element_entries(below) * value_bytes;
-                // Rank 0 takes one after the other.
-                sent += SECONDS_PER_MESSAGE + bytes as f64 * SECONDS_PER_BYTE;
+                for &root in &of_rank {
+                    let below = symbolic.tree.fronts[root as usize].below as usize;
+                    let bytes = S::element_entries(below) * value_bytes;
+                    // Rank 0 takes one after the other.
+                    sent += SECONDS_PER_MESSAGE + bytes as f64 * SECONDS_PER_BYTE;
+                }
             }
+            roots.push(of_rank);
         }
-        roots.iter_mut().for_each(|roots| roots.sort_unstable());
-        let longest = load.into_iter().fold(0.0, f64::max);
         Self {
             roots,
             seconds: longest + sent + above,
@@ -120,38 +88,19 @@ impl Dealt {
     fn best<S: Storage>(symbolic: &Symbolic<S>, ranks: usize, value_bytes: usize) -> Option<Self> {
         let tree = &symbolic.tree;
         let seconds = &symbolic.totals.subtree_seconds;
-        let least = symbolic.seconds() / ranks as f64 * LEAST_PART;
-        let candidates = |roots: &mut dyn Iterator<Item = u32>| -> Vec<Candidate> {
-            let candidates = roots.map(|root| Candidate {
+        let least = least_seconds(symbolic.seconds(), ranks);
+        let candidates = |roots: &[u32]| {
+            let candidates = roots.iter().map(|&root| Candidate {
                 seconds: seconds[root as usize],
                 root,
             });
             candidates.filter(|c| c.seconds > least).collect()
         };
-        let mut roots =
-            (0..tree.fronts.len() as u32).filter(|&s| tree.fronts[s as usize].parent == NONE);
-        let mut subtrees: BinaryHeap<Candidate> = candidates(&mut roots).into();
-        let mut best: Option<Self> = None;
-        let mut in_vain = 0;
-        while in_vain < CUTS_IN_VAIN * ranks {
-            if subtrees.len() > 1 {
-                let dealt = Self::new(symbolic, subtrees.as_slice(), ranks, value_bytes);
-                in_vain += 1;
-                if best
-                    .as_ref()
-                    .is_none_or(|best| dealt.seconds < best.seconds)
-                {
-                    best = Some(dealt);
-                    in_vain = 0;
-                }
-            }
-            let Some(largest) = subtrees.pop() else {
-                break;
-            };
-            let below = tree.children(largest.root as usize);
-            subtrees.extend(candidates(&mut below.iter().copied()));
-        }
-        best
+        let deal = |subtrees: &[Candidate]| {
+            let dealt = Self::new(symbolic, subtrees, ranks, value_bytes);
+            (dealt.seconds, dealt)
+        };
+        best_cut(tree, ranks, candidates, deal)
     }
 }
 

@@ -53,6 +53,7 @@
 //! * Pivots that are mere rounding errors are taken, as in LAPACK; the report shows them. Only a column
 //!   of exact zeros is called singular.
 
+mod cut;
 mod deal;
 mod error;
 mod factorize;

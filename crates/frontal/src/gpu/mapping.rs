@@ -1,27 +1,15 @@
 //! Which device works on which subtree of a tree: proportional mapping by predicted seconds.
 //!
-//! A few large subtrees are dealt out, the longest first to the device that has least so far (R. L. Graham, "Bounds on
-//! multiprocessing timing anomalies", SIAM J. Appl. Math. 17, 1969); what is above them, and whatever is too small to be worth
-//! a copy, is the first device's after all have ended. Which subtrees: from the roots on the largest is cut, again and again,
-//! into those of its children, and of all such cuts the one that is predicted to end first is taken. (A. Pothen and C. Sun, "A
-//! mapping algorithm for parallel sparse Cholesky factorization", SIAM J. Sci. Comput. 14, 1993, cut likewise, and go on with
-//! groups of processors above.)
-
-use std::collections::BinaryHeap;
+//! A few large subtrees are dealt out, the longest first to the device that has least so far; what is above them, and whatever
+//! is too small to be worth a copy, is the first device's after all have ended. [`cut`](crate::cut) says which subtrees.
 
 use luge_sparse::etree::NONE;
 
 use super::classes::{FrontClass, Limits, Shape};
 use super::cost::DeviceCosts;
-use crate::deal::Candidate;
+use crate::cut::{Candidate, best_cut, least_seconds, longest_first};
 use crate::storage::Storage;
 use crate::tree::AssemblyTree;
-
-/// Subtrees of less than this part of what a device has to do stay with the fronts above them.
-const LEAST_PART: f64 = 1.0 / 64.0;
-
-/// After so many cuts for each device that gain nothing no others are tried.
-const CUTS_IN_VAIN: usize = 4;
 
 /// Copies in which the factors of a subtree come to the first device: panels, rows of pivots, their places, D.
 const COPIES_OF_FACTORS: usize = 4;
@@ -54,8 +42,6 @@ struct Forecast<'a> {
     own: Vec<f64>,
     /// Seconds of the longest path from a leaf to the end of each front.
     end: Vec<f64>,
-    /// Roots of the whole tree.
-    roots: Vec<u32>,
     /// Seconds of all devices' workers.
     all_shared: f64,
     /// Seconds of one device.
@@ -82,7 +68,6 @@ impl<'a> Forecast<'a> {
             shared: vec![0.0; fronts.len()],
             own: own.collect(),
             end: vec![0.0; fronts.len()],
-            roots: Vec::new(),
             all_shared: 0.0,
             alone: 0.0,
             classes,
@@ -94,7 +79,6 @@ impl<'a> Forecast<'a> {
                 costs.shared_seconds::<S>(Shape::from(front), forecast.classes[s]);
             forecast.end[s] += forecast.own[s];
             if front.parent == NONE {
-                forecast.roots.push(s as u32);
                 forecast.all_shared += forecast.shared[s];
                 forecast.alone = forecast.alone.max(forecast.end[s]);
             } else {
@@ -134,17 +118,9 @@ impl<'a> Forecast<'a> {
 
     /// Deals out these subtrees, the longest first.
     fn dealt(&self, subtrees: &[Candidate], devices: usize) -> Mapping {
-        let mut subtrees = subtrees.to_vec();
-        subtrees.sort_unstable_by(|a, b| b.cmp(a));
-        let mut roots = vec![Vec::new(); devices];
-        let mut load = vec![0.0; devices];
-        for Candidate { seconds, root } in subtrees {
-            let of = |a: &usize, b: &usize| f64::total_cmp(&load[*a], &load[*b]);
-            let device = (0..devices).min_by(of).unwrap_or(0);
-            roots[device].push(root);
-            load[device] += seconds;
-        }
-        self.mapping(roots)
+        let dealt = longest_first(subtrees, devices).into_iter();
+        let roots = |part: Vec<Candidate>| part.iter().map(|subtree| subtree.root).collect();
+        self.mapping(dealt.map(roots).collect())
     }
 
     /// These subtrees for each device, with a prediction of when all is done.
@@ -227,30 +203,13 @@ impl Mapping {
         value_bytes: usize,
     ) -> Option<Self> {
         let forecast = Forecast::new::<S>(tree, limits, costs, value_bytes as u64);
-        let least = forecast.all_shared / devices as f64 * LEAST_PART;
-        let mut subtrees: BinaryHeap<Candidate> =
-            forecast.candidates(&forecast.roots, least).into();
-        let mut best: Option<Self> = None;
-        let mut in_vain = 0;
-        while in_vain < CUTS_IN_VAIN * devices {
-            if subtrees.len() > 1 {
-                let dealt = forecast.dealt(subtrees.as_slice(), devices);
-                in_vain += 1;
-                if best
-                    .as_ref()
-                    .is_none_or(|best| dealt.seconds < best.seconds)
-                {
-                    best = Some(dealt);
-                    in_vain = 0;
-                }
-            }
-            let Some(largest) = subtrees.pop() else {
-                break;
-            };
-            let below = tree.children(largest.root as usize);
-            subtrees.extend(forecast.candidates(below, least));
-        }
-        best
+        let least = least_seconds(forecast.all_shared, devices);
+        let candidates = |roots: &[u32]| forecast.candidates(roots, least);
+        let deal = |subtrees: &[Candidate]| {
+            let mapping = forecast.dealt(subtrees, devices);
+            (mapping.seconds, mapping)
+        };
+        best_cut(tree, devices, candidates, deal)
     }
 
     /// As [`best`](Self::best), of these subtrees for each device; none if they cannot be dealt out.

@@ -50,7 +50,7 @@ pub struct Segment {
 
 /// A square matrix by rows.
 #[derive(Clone, Copy, KernelArgs)]
-pub struct Rows {
+pub struct Rows<W: Field> {
     /// Offsets of the rows.
     pub row_ptr: Global<u64>,
     /// Column of each entry.
@@ -58,7 +58,7 @@ pub struct Rows {
     /// Which of the values each entry is; none: the one of its own number.
     pub entries: Global<u32>,
     /// The values.
-    pub values: Global<f64>,
+    pub values: Global<W>,
 }
 
 /// The rows of more than [`SEGMENT`] entries.
@@ -74,35 +74,37 @@ pub struct LongRows {
     pub sums: GlobalMut<f64>,
 }
 
-/// Numbers that a segment leaves for `nrhs` right-hand sides.
-pub const fn segment_sums(nrhs: usize) -> usize {
-    nrhs.div_ceil(TOGETHER) * ROW_NUMBERS
+/// Real numbers that a segment leaves for `nrhs` right-hand sides of numbers with so many `components`.
+pub const fn segment_sums(nrhs: usize, components: usize) -> usize {
+    nrhs.div_ceil(TOGETHER) * row_numbers(components)
 }
 
-/// Numbers of a [`Row`].
-const ROW_NUMBERS: usize = 2 + 2 * TOGETHER;
+/// Real numbers of a [`Row`].
+const fn row_numbers(components: usize) -> usize {
+    2 + (1 + components) * TOGETHER
+}
 
 /// Threads of a block, at most.
 pub const THREADS: u32 = 256;
 
 /// What is summed over a row.
 #[derive(Clone, Copy)]
-struct Row {
+struct Row<W> {
     /// Sum of magnitudes and largest magnitude of its entries.
     sum: f64,
     largest: f64,
     /// A·x and |A|·|x|.
-    product: [f64; TOGETHER],
+    product: [W; TOGETHER],
     size: [f64; TOGETHER],
 }
 
-impl Row {
+impl<W: Field<Real = f64>> Row<W> {
     #[inlined]
     fn zero() -> Self {
         Self {
             sum: 0.0,
             largest: 0.0,
-            product: [0.0; TOGETHER],
+            product: [W::ZERO; TOGETHER],
             size: [0.0; TOGETHER],
         }
     }
@@ -111,23 +113,20 @@ impl Row {
     #[inlined]
     fn plus(self, sums: GlobalMut<f64>, place: usize) -> Self {
         let number = |k: usize| sums.get(place + k);
+        let product = |u: usize| W::from_components(|c| number(2 + u * W::COMPONENTS + c));
+        let size = |u: usize| number(2 + TOGETHER * W::COMPONENTS + u);
         let [p0, p1, p2, p3] = self.product;
         let [s0, s1, s2, s3] = self.size;
         Self {
             sum: self.sum + number(0),
             largest: Real::max(self.largest, number(1)),
             product: [
-                p0 + number(2),
-                p1 + number(3),
-                p2 + number(4),
-                p3 + number(5),
+                p0 + product(0),
+                p1 + product(1),
+                p2 + product(2),
+                p3 + product(3),
             ],
-            size: [
-                s0 + number(6),
-                s1 + number(7),
-                s2 + number(8),
-                s3 + number(9),
-            ],
+            size: [s0 + size(0), s1 + size(1), s2 + size(2), s3 + size(3)],
         }
     }
 
@@ -139,14 +138,18 @@ impl Row {
         let set = |k: usize, number: f64| sums.set(place + k, number);
         set(0, self.sum);
         set(1, self.largest);
-        set(2, p0);
-        set(3, p1);
-        set(4, p2);
-        set(5, p3);
-        set(6, s0);
-        set(7, s1);
-        set(8, s2);
-        set(9, s3);
+        let product = |u: usize, sum: W| {
+            sum.for_components(|c, component| set(2 + u * W::COMPONENTS + c, component));
+        };
+        let size = |u: usize, sum: f64| set(2 + TOGETHER * W::COMPONENTS + u, sum);
+        product(0, p0);
+        product(1, p1);
+        product(2, p2);
+        product(3, p3);
+        size(0, s0);
+        size(1, s1);
+        size(2, s2);
+        size(3, s3);
     }
 
     /// The sums over the lanes of a warp. All of them call it.
@@ -154,12 +157,13 @@ impl Row {
     fn joined(self) -> Self {
         let largest = warp::fold(warp::WARP_SIZE, self.largest, Real::max);
         let sum = |v: f64| warp::reduce_sum(v);
+        let product = |v: W| warp::reduce_sum(v);
         let [p0, p1, p2, p3] = self.product;
         let [s0, s1, s2, s3] = self.size;
         Self {
             sum: sum(self.sum),
             largest,
-            product: [sum(p0), sum(p1), sum(p2), sum(p3)],
+            product: [product(p0), product(p1), product(p2), product(p3)],
             size: [sum(s0), sum(s1), sum(s2), sum(s3)],
         }
     }
@@ -167,18 +171,18 @@ impl Row {
 
 /// A matrix, and solutions from number `rhs` on.
 #[derive(Clone, Copy)]
-struct Matrix {
+struct Matrix<W: Field> {
     n: usize,
-    a: Rows,
-    x: Global<f64>,
+    a: Rows<W>,
+    x: Global<W>,
     rhs: usize,
     last: usize,
 }
 
-impl Matrix {
+impl<W: Field<Real = f64>> Matrix<W> {
     /// A row with entry `p`.
     #[inlined]
-    fn add(self, p: u64, row: Row) -> Row {
+    fn add(self, p: u64, row: Row<W>) -> Row<W> {
         let p = p as usize;
         let value = if self.a.entries.is_empty() {
             self.a.values.get(p)
@@ -193,8 +197,8 @@ impl Matrix {
         };
         let products = [product(0), product(1), product(2), product(3)];
         Row {
-            sum: row.sum + value.abs(),
-            largest: Real::max(row.largest, value.abs()),
+            sum: row.sum + value.magnitude(),
+            largest: Real::max(row.largest, value.magnitude()),
             product: [
                 row.product[0] + products[0],
                 row.product[1] + products[1],
@@ -202,19 +206,19 @@ impl Matrix {
                 row.product[3] + products[3],
             ],
             size: [
-                row.size[0] + products[0].abs(),
-                row.size[1] + products[1].abs(),
-                row.size[2] + products[2].abs(),
-                row.size[3] + products[3].abs(),
+                row.size[0] + products[0].magnitude(),
+                row.size[1] + products[1].magnitude(),
+                row.size[2] + products[2].magnitude(),
+                row.size[3] + products[3].magnitude(),
             ],
         }
     }
 }
 
-impl Matrix {
+impl<W: Field<Real = f64>> Matrix<W> {
     /// The entries `begin .. end` summed up by a warp, all lanes of which call it.
     #[inlined]
-    fn stretch(self, begin: u64, end: u64) -> Row {
+    fn stretch(self, begin: u64, end: u64) -> Row<W> {
         let mut part = Row::zero();
         let mut p = begin + u64::from(thread::lane_id());
         while p < end {
@@ -236,7 +240,7 @@ struct Most {
 impl Most {
     /// With what is seen of a row, for right-hand sides from `rhs` on.
     #[inlined]
-    fn with(self, settle: Settle, rhs: usize) -> Self {
+    fn with<W: Field<Real = f64>>(self, settle: Settle<W>, rhs: usize) -> Self {
         let [of0, of1, of2, of3] = self.of;
         Self {
             a: larger(self.a, magnitude_bits(settle.row.sum)),
@@ -252,17 +256,17 @@ impl Most {
 
 /// A row of which everything is summed.
 #[derive(Clone, Copy)]
-struct Settle {
-    row: Row,
+struct Settle<W: Field> {
+    row: Row<W>,
     n: usize,
     i: usize,
     nrhs: usize,
-    b: Global<f64>,
-    residual: GlobalMut<f64>,
+    b: Global<W>,
+    residual: GlobalMut<W>,
     measures: GlobalMut<u64>,
 }
 
-impl Settle {
+impl<W: Field<Real = f64>> Settle<W> {
     /// Writes the residual of right-hand side `first` + `u`, if there is one, and raises what the thread saw.
     #[inlined]
     fn rhs(self, first: usize, u: usize, most: [u64; 3]) -> [u64; 3] {
@@ -276,21 +280,21 @@ impl Settle {
         let difference = b - self.row.product[u];
         self.residual.set(place, difference);
         let norm_x = f64::from_bits(self.measures.get(rhs * measure::LEN + measure::X));
-        let size = self.row.size[u] + b.abs();
+        let size = self.row.size[u] + b.magnitude();
         let rounding =
-            1000.0 * self.n as f64 * f64::EPSILON * (self.row.largest * norm_x + b.abs());
+            1000.0 * self.n as f64 * f64::EPSILON * (self.row.largest * norm_x + b.magnitude());
         let is_large = size > rounding;
         let size = if is_large {
             size
         } else {
             self.row.size[u] + self.row.sum * norm_x
         };
-        let error = if difference == 0.0 {
+        let error = if difference == W::ZERO {
             0
         } else {
-            magnitude_bits(difference.abs() / size)
+            magnitude_bits(difference.magnitude() / size)
         };
-        let residual = larger(residual, magnitude_bits(difference));
+        let residual = larger(residual, magnitude_bits(difference.magnitude()));
         if is_large {
             [residual, larger(large, error), small]
         } else {
@@ -334,6 +338,7 @@ fn raise(measures: GlobalMut<u64>, place: usize, bits: u64) {
 /// rows. Shared memory: none. Launch: cooperative, 1-D, a multiple of 32 threads a block. Preconditions: the arrays
 /// describe a square matrix and the segments of its long rows; `measures` and `barrier` are zero.
 #[kernel(
+    W = [f64, Complex<f64>],
     max_threads(256),
     require(
         nrhs >= 1,
@@ -342,17 +347,17 @@ fn raise(measures: GlobalMut<u64>, place: usize, bits: u64) {
         b.len() == x.len(),
         residual.len() == x.len(),
         long.segment_ptr.len() == long.rows.len() + 1,
-        long.sums.len() >= long.segments.len() * segment_sums(nrhs as usize),
+        long.sums.len() >= long.segments.len() * segment_sums(nrhs as usize, W::COMPONENTS),
         measures.len() == nrhs as usize * measure::LEN,
         barrier.len() >= 1
     )
 )]
-pub unsafe fn residuals(
+pub unsafe fn residuals<W: Field<Real = f64>>(
     nrhs: u32,
-    a: Rows,
-    x: Global<f64>,
-    b: Global<f64>,
-    residual: GlobalMut<f64>,
+    a: Rows<W>,
+    x: Global<W>,
+    b: Global<W>,
+    residual: GlobalMut<W>,
     long: LongRows,
     measures: GlobalMut<u64>,
     barrier: GlobalMut<u32>,
@@ -375,8 +380,8 @@ pub unsafe fn residuals(
     while rhs < nrhs {
         let (mut most_x, mut most_b) = (0, 0);
         for i in thread::grid_stride(n) {
-            most_x = larger(most_x, magnitude_bits(x.get(rhs * n + i)));
-            most_b = larger(most_b, magnitude_bits(b.get(rhs * n + i)));
+            most_x = larger(most_x, magnitude_bits(x.get(rhs * n + i).magnitude()));
+            most_b = larger(most_b, magnitude_bits(b.get(rhs * n + i).magnitude()));
         }
         raise(measures, rhs * measure::LEN + measure::X, most_x);
         raise(measures, rhs * measure::LEN + measure::B, most_b);
@@ -388,14 +393,15 @@ pub unsafe fn residuals(
             long.segments.get(segment).begin(),
             long.segments.get(segment).end(),
         );
-        let mut place = segment * ROW_NUMBERS;
+        let row_numbers = row_numbers(W::COMPONENTS);
+        let mut place = segment * row_numbers;
         let mut rhs = 0;
         while rhs < nrhs {
             let part = Matrix { rhs, ..matrix }.stretch(u64::from(begin), u64::from(end));
             if lane == 0 {
                 part.leave(long.sums, place);
             }
-            place += num_segments * ROW_NUMBERS;
+            place += num_segments * row_numbers;
             rhs += TOGETHER;
         }
         segment += num_warps;
@@ -458,7 +464,10 @@ pub unsafe fn residuals(
             let mut part = Row::zero();
             let mut segment = long.segment_ptr.get(k) + lane;
             while segment < end {
-                part = part.plus(long.sums, first_sums + segment as usize * ROW_NUMBERS);
+                part = part.plus(
+                    long.sums,
+                    first_sums + segment as usize * row_numbers(W::COMPONENTS),
+                );
                 segment += warp::WARP_SIZE;
             }
             let row = part.joined();
@@ -492,7 +501,7 @@ pub unsafe fn residuals(
             raise(measures, at + measure::SMALL_ROWS, small);
             u += 1;
         }
-        first_sums += num_segments * ROW_NUMBERS;
+        first_sums += num_segments * row_numbers(W::COMPONENTS);
         rhs += TOGETHER;
     }
 }
@@ -501,8 +510,8 @@ pub unsafe fn residuals(
 ///
 /// Threads: a grid-stride loop, an entry an iteration. Writes: `x[i]` by its thread alone. Shared memory: none. Launch:
 /// 1-D, any size.
-#[kernel(require(correction.len() == x.len()))]
-pub unsafe fn correct(correction: Global<f64>, x: GlobalMut<f64>) {
+#[kernel(W = [f64, Complex<f64>], require(correction.len() == x.len()))]
+pub unsafe fn correct<W: Field>(correction: Global<W>, x: GlobalMut<W>) {
     for i in thread::grid_stride(x.len()) {
         x.set(i, x.get(i) + correction.get(i));
     }
@@ -513,15 +522,15 @@ pub unsafe fn correct(correction: Global<f64>, x: GlobalMut<f64>) {
 ///
 /// Threads: a grid-stride loop, a number an iteration. Writes: `found` by atomic maxima. Shared memory: none. Launch:
 /// 1-D, a multiple of 32 threads a block. Preconditions: `found` is zero.
-#[kernel(max_threads(256), require(found.len() >= 2))]
-pub unsafe fn find_not_finite(x: Global<f64>, found: GlobalMut<u64>) {
+#[kernel(W = [f64, Complex<f64>], max_threads(256), require(found.len() >= 2))]
+pub unsafe fn find_not_finite<W: Field<Real = f64>>(x: Global<W>, found: GlobalMut<u64>) {
     let (mut first, mut largest) = (0, 0);
     for i in thread::grid_stride(x.len()) {
         let number = x.get(i);
-        if !number.is_finite() {
+        if !number.is_number() {
             first = larger(first, !(i as u64));
         }
-        largest = larger(largest, number.to_bits() & !(1 << 63));
+        largest = larger(largest, magnitude_bits(number.magnitude()));
     }
     raise(found, 0, first);
     raise(found, 1, largest);
@@ -532,17 +541,27 @@ pub unsafe fn find_not_finite(x: Global<f64>, found: GlobalMut<u64>) {
 ///
 /// Threads: a grid-stride loop, a number an iteration. Writes: `x[i]` by its thread alone. Shared memory: none. Launch:
 /// 1-D, any size.
-#[kernel]
-pub unsafe fn set_known_solution(x: GlobalMut<f64>) {
+#[kernel(W = [f64, Complex<f64>])]
+pub unsafe fn set_known_solution<W: Field<Real = f64>>(x: GlobalMut<W>) {
     for i in thread::grid_stride(x.len()) {
         x.set(i, known_solution(i as u64));
     }
 }
 
-/// Entry `i` of the known solution that factors are probed with: pseudo-random, of either sign and with a magnitude in
-/// [1, 2) (the finalizer of SplitMix64: Steele, Lea and Flood 2014).
+/// Entry `i` of the known solution that factors are probed with: pseudo-random, its components of either sign, with a
+/// magnitude in [1, 2).
 #[inlined]
-pub fn known_solution(i: u64) -> f64 {
+pub fn known_solution<W: Field<Real = f64>>(i: u64) -> W {
+    let count = W::COMPONENTS as u64;
+    W::from_components(|at| {
+        let component = known_component(count.wrapping_mul(i).wrapping_add(at as u64));
+        component / count as f64
+    })
+}
+
+/// A number of either sign with a magnitude in [1, 2) (the finalizer of SplitMix64: Steele, Lea and Flood 2014).
+#[inlined]
+fn known_component(i: u64) -> f64 {
     const ONE: u64 = 0x3ff0_0000_0000_0000;
     let mut bits = i.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -48,6 +48,9 @@ mod sealed {
 
 /// Device memory that a copy can read: [`Buffer`], [`Slice`], [`SliceMut`], [`ArenaSlice`].
 pub trait BufferView<T: Element>: KernelBuffer<T> + sealed::Sealed {
+    /// All of it.
+    fn view(&self) -> Slice<'_, T>;
+
     /// Where it is.
     #[doc(hidden)]
     fn region(&self) -> Region<'_>;
@@ -55,6 +58,9 @@ pub trait BufferView<T: Element>: KernelBuffer<T> + sealed::Sealed {
 
 /// Device memory that a copy or fill can write: [`Buffer`], [`SliceMut`], [`ArenaSlice`].
 pub trait BufferViewMut<T: Element>: BufferView<T> + KernelBufferMut<T> {
+    /// All of it.
+    fn view_mut(&mut self) -> SliceMut<'_, T>;
+
     /// Where it is.
     #[doc(hidden)]
     fn region_mut(&mut self) -> Region<'_>;
@@ -133,6 +139,10 @@ macro_rules! view {
         }
 
         impl<$($generics)*> BufferView<T> for $name {
+            fn view(&self) -> Slice<'_, T> {
+                self.slice(..)
+            }
+
             fn region(&self) -> Region<'_> {
                 let $this = self;
                 Region { memory: &$this.memory, byte_offset: $offset }
@@ -195,6 +205,10 @@ macro_rules! view_mut {
         }
 
         impl<$($generics)*> BufferViewMut<T> for $name {
+            fn view_mut(&mut self) -> SliceMut<'_, T> {
+                self.slice_mut(..)
+            }
+
             fn region_mut(&mut self) -> Region<'_> {
                 self.region()
             }
@@ -243,20 +257,43 @@ impl<'a, T: Element> SliceMut<'a, T> {
     /// If the bytes are not whole elements, or do not start at a multiple of one.
     #[track_caller]
     pub fn into_elements<U: Element>(self) -> SliceMut<'a, U> {
-        let bytes = self.len * size_of::<T>();
-        assert!(
-            bytes.is_multiple_of(size_of::<U>()) && self.byte_offset.is_multiple_of(size_of::<U>()),
-            "{bytes} bytes from byte {} are not elements of {} bytes",
-            self.byte_offset,
-            size_of::<U>()
-        );
         SliceMut {
             memory: self.memory,
             byte_offset: self.byte_offset,
-            len: bytes / size_of::<U>(),
+            len: num_elements::<U>(self.byte_offset, self.len * size_of::<T>()),
             marker: PhantomData,
         }
     }
+}
+
+impl<'a, T: Element> Slice<'a, T> {
+    /// The same bytes as elements of another type.
+    ///
+    /// # Panics
+    /// If the bytes are not whole elements, or do not start at a multiple of one.
+    #[track_caller]
+    pub fn into_elements<U: Element>(self) -> Slice<'a, U> {
+        Slice {
+            memory: self.memory,
+            byte_offset: self.byte_offset,
+            len: num_elements::<U>(self.byte_offset, self.len * size_of::<T>()),
+            marker: PhantomData,
+        }
+    }
+}
+
+/// How many elements so many bytes from an offset are.
+///
+/// # Panics
+/// If they are not whole elements.
+#[track_caller]
+fn num_elements<U: Element>(byte_offset: usize, bytes: usize) -> usize {
+    assert!(
+        bytes.is_multiple_of(size_of::<U>()) && byte_offset.is_multiple_of(size_of::<U>()),
+        "{bytes} bytes from byte {byte_offset} are not elements of {} bytes",
+        size_of::<U>()
+    );
+    bytes / size_of::<U>()
 }
 
 view!([T: Element] ArenaSlice<T>, |this| this.byte_offset);

@@ -95,3 +95,4 @@ pub use simulator::SimulatorOptions;
 pub use stream::{Stream, Uploads};
 
 pub use luge_kernel::host::{KernelDesc, LaunchConfig};
+pub use luge_kernel::mem::Element;

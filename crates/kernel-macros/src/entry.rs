@@ -22,10 +22,8 @@ pub struct Entries {
     name: Ident,
     /// The kernel's type parameter.
     generic: Option<Ident>,
-    /// Type, if the kernel is generic, and name of each entry point.
-    instances: Vec<(Option<Type>, Ident)>,
+    instances: Vec<Instance>,
     max_threads: u32,
-    min_blocks: u32,
     params: Vec<Param>,
 }
 
@@ -37,13 +35,12 @@ struct Param {
 }
 
 impl Entries {
-    pub fn new(kernel: &Kernel, instances: Vec<(Option<Type>, Ident)>) -> Self {
+    pub fn new(kernel: &Kernel, instances: Vec<Instance>) -> Self {
         Self {
             name: kernel.item.sig.ident.clone(),
             generic: kernel.generic.as_ref().map(|g| g.name.clone()),
             instances,
             max_threads: kernel.max_threads,
-            min_blocks: kernel.min_blocks,
             params: kernel
                 .params
                 .iter()
@@ -74,7 +71,12 @@ impl Entries {
     }
 
     /// One entry point, in a scope of its own for the type alias.
-    fn entry(&self, (ty, entry): &(Option<Type>, Ident)) -> TokenStream {
+    fn entry(&self, instance: &Instance) -> TokenStream {
+        let Instance {
+            ty,
+            entry,
+            min_blocks,
+        } = instance;
         let name = &self.name;
         let alias = match (&self.generic, ty) {
             (Some(generic), Some(ty)) => quote! { #[allow(dead_code)] type #generic = #ty; },
@@ -104,8 +106,8 @@ impl Entries {
         let generics = ty.as_ref().map(|ty| quote! { ::<#ty> });
         // rustc has no attribute for launch bounds: `cargo xtask ptx` makes directives of this comment.
         let bounds = format!(
-            "// luge-kernel {entry} max_threads={} min_blocks={}",
-            self.max_threads, self.min_blocks
+            "// luge-kernel {entry} max_threads={} min_blocks={min_blocks}",
+            self.max_threads
         );
         quote! {
             #[doc(hidden)]
@@ -166,12 +168,18 @@ impl ToTokens for Entries {
             name,
             generic,
             max_threads,
-            min_blocks,
             ..
         } = self;
-        let instances = self.instances.iter().map(|(ty, entry)| match ty {
-            Some(ty) => quote! { #ty #entry },
-            None => quote! { _ #entry },
+        let instances = self.instances.iter().map(|instance| {
+            let Instance {
+                ty,
+                entry,
+                min_blocks,
+            } = instance;
+            match ty {
+                Some(ty) => quote! { #ty #entry #min_blocks },
+                None => quote! { _ #entry #min_blocks },
+            }
         });
         let params = self.params.iter().map(|Param { name, ty, fields }| {
             let fields = fields.as_ref().map(|fields| {
@@ -181,7 +189,7 @@ impl ToTokens for Entries {
             quote! { #name: #ty #fields }
         });
         tokens.extend(quote! {
-            #name [#generic] [#(#instances),*] #max_threads #min_blocks { #(#params),* }
+            #name [#generic] [#(#instances),*] #max_threads { #(#params),* }
         });
     }
 }
@@ -193,25 +201,29 @@ impl Parse for Entries {
         let list;
         bracketed!(list in input);
         let instances = Punctuated::<Instance, Token![,]>::parse_terminated(&list)?;
-        let number = |input: ParseStream| input.parse::<LitInt>()?.base10_parse();
-        let (max_threads, min_blocks) = (number(input)?, number(input)?);
+        let max_threads = input.parse::<LitInt>()?.base10_parse()?;
         let list;
         braced!(list in input);
         let params = Punctuated::<Param, Token![,]>::parse_terminated(&list)?;
         Ok(Self {
             name,
             generic,
-            instances: instances.into_iter().map(|i| (i.ty, i.entry)).collect(),
+            instances: instances.into_iter().collect(),
             max_threads,
-            min_blocks,
             params: params.into_iter().collect(),
         })
     }
 }
 
-struct Instance {
-    ty: Option<Type>,
-    entry: Ident,
+/// An entry point.
+#[derive(Clone)]
+pub struct Instance {
+    /// If the kernel is generic.
+    pub ty: Option<Type>,
+    /// Its name.
+    pub entry: Ident,
+    /// Blocks that should fit on a multiprocessor together; 0 if not said.
+    pub min_blocks: u32,
 }
 
 impl Parse for Instance {
@@ -225,6 +237,7 @@ impl Parse for Instance {
         Ok(Self {
             ty,
             entry: input.parse()?,
+            min_blocks: input.parse::<LitInt>()?.base10_parse()?,
         })
     }
 }
@@ -334,16 +347,18 @@ mod tests {
     #[test]
     fn structs_are_taken_apart_one_after_the_other() {
         let kernel = kernel(
-            quote!(T = [f32, Complex<f64>], max_threads(96), min_blocks(2)),
+            quote!(T = [f32, Complex<f64>: min_blocks(1)], max_threads(96), min_blocks(2)),
             quote! { unsafe fn k<T: Field>(s: T, a: A<T>, b: B, z: Global<u64>) {} },
         )
         .unwrap_or_else(|e| panic!("{e}"));
+        let instance = |ty, entry: &str, min_blocks| Instance {
+            ty: Some(ty),
+            entry: format_ident!("{entry}"),
+            min_blocks,
+        };
         let instances = [
-            (Some(parse_quote!(f32)), format_ident!("k_f32")),
-            (
-                Some(parse_quote!(Complex<f64>)),
-                format_ident!("k_complex_f64"),
-            ),
+            instance(parse_quote!(f32), "k_f32", 2),
+            instance(parse_quote!(Complex<f64>), "k_complex_f64", 1),
         ];
         let first = Entries::new(&kernel, instances.to_vec())
             .expand()
@@ -382,6 +397,11 @@ mod tests {
         assert!(done.contains(&call.to_string()), "{done}");
         let call = quote! { super::super::k::<Complex<f64> > }.to_string();
         assert!(done.contains(&call), "{done}");
-        assert!(done.contains("max_threads=96 min_blocks=2"), "{done}");
+        for bounds in [
+            "k_f32 max_threads=96 min_blocks=2",
+            "k_complex_f64 max_threads=96 min_blocks=1",
+        ] {
+            assert!(done.contains(bounds), "{done}");
+        }
     }
 }

@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::{Attribute, Expr, Ident, Type};
 
-use crate::entry::Entries;
+use crate::entry::{self, Entries};
 use crate::parse::{Kernel, Param, ParamKind};
 
 /// The whole expansion.
@@ -25,6 +25,7 @@ pub fn expand(kernel: &Kernel) -> TokenStream {
 struct Instance<'a> {
     ty: Option<&'a Type>,
     entry: Ident,
+    min_blocks: u32,
 }
 
 fn instances(kernel: &Kernel) -> Vec<Instance<'_>> {
@@ -33,13 +34,15 @@ fn instances(kernel: &Kernel) -> Vec<Instance<'_>> {
         None => vec![Instance {
             ty: None,
             entry: name.clone(),
+            min_blocks: kernel.min_blocks,
         }],
         Some(generic) => generic
             .instances
             .iter()
-            .map(|(ty, suffix)| Instance {
-                ty: Some(ty),
-                entry: format_ident!("{name}_{suffix}"),
+            .map(|instance| Instance {
+                ty: Some(&instance.ty),
+                entry: format_ident!("{name}_{}", instance.suffix),
+                min_blocks: instance.min_blocks.unwrap_or(kernel.min_blocks),
             })
             .collect(),
     }
@@ -92,7 +95,7 @@ fn host_module(kernel: &Kernel) -> TokenStream {
         }
         Some(generic) => {
             let bounds = &generic.bounds;
-            let types = generic.instances.iter().map(|(ty, _)| ty);
+            let types = generic.instances.iter().map(|instance| &instance.ty);
             quote! {
                 /// A type that the kernel is compiled for.
                 pub trait Instance:
@@ -151,7 +154,7 @@ fn desc(kernel: &Kernel, instance: &Instance) -> TokenStream {
     });
     let arguments = kernel.params.iter().map(|p| p.kind.take());
     let generics = instance.ty.map(|ty| quote! { ::<#ty> });
-    let (max_threads, min_blocks) = (kernel.max_threads, kernel.min_blocks);
+    let (max_threads, min_blocks) = (kernel.max_threads, instance.min_blocks);
     quote! {{
         use ::luge_kernel::host::{ElementKind, KernelDesc, ParamDesc, ParamKind, SharedDesc};
         #alias
@@ -294,7 +297,13 @@ fn device_module(kernel: &Kernel) -> TokenStream {
     let named = instances.iter();
     let entries = Entries::new(
         kernel,
-        named.map(|i| (i.ty.cloned(), i.entry.clone())).collect(),
+        named
+            .map(|instance| entry::Instance {
+                ty: instance.ty.cloned(),
+                entry: instance.entry.clone(),
+                min_blocks: instance.min_blocks,
+            })
+            .collect(),
     )
     .expand();
     quote! {

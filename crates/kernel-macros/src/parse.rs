@@ -35,8 +35,39 @@ pub struct Kernel {
 pub struct Generic {
     pub name: Ident,
     pub bounds: Punctuated<TypeParamBound, Token![+]>,
-    /// Each with what it adds to the name of the entry point.
-    pub instances: Vec<(Type, String)>,
+    pub instances: Vec<Instance>,
+}
+
+/// An instance of a kernel with a type parameter.
+pub struct Instance {
+    pub ty: Type,
+    /// What it adds to the name of the entry point.
+    pub suffix: String,
+    /// Blocks that should fit on a multiprocessor together, where it has a number of its own.
+    pub min_blocks: Option<u32>,
+}
+
+impl Parse for Instance {
+    /// `f64`, or `Complex<f64>: min_blocks(1)`.
+    fn parse(input: ParseStream) -> syn::Result<Instance> {
+        let ty: Type = input.parse()?;
+        let mut min_blocks = None;
+        if input.peek(Token![:]) {
+            input.parse::<Token![:]>()?;
+            let key: Ident = input.parse()?;
+            if key != "min_blocks" {
+                return Err(Error::new(key.span(), "expected `min_blocks(N)`"));
+            }
+            let content;
+            parenthesized!(content in input);
+            min_blocks = Some(content.parse::<LitInt>()?.base10_parse()?);
+        }
+        Ok(Instance {
+            suffix: suffix(&ty)?,
+            ty,
+            min_blocks,
+        })
+    }
 }
 
 /// A parameter of a kernel.
@@ -174,7 +205,7 @@ impl ParamKind {
 /// The arguments of the attribute.
 #[derive(Default)]
 struct Attribute {
-    instances: Option<(Ident, Vec<(Type, String)>)>,
+    instances: Option<(Ident, Vec<Instance>)>,
     require: Vec<Expr>,
     max_threads: Option<u32>,
     min_blocks: Option<u32>,
@@ -189,18 +220,14 @@ impl Parse for Attribute {
                 input.parse::<Token![=]>()?;
                 let list;
                 bracketed!(list in input);
-                let types = Punctuated::<Type, Token![,]>::parse_terminated(&list)?;
-                if types.is_empty() {
+                let instances = Punctuated::<Instance, Token![,]>::parse_terminated(&list)?;
+                if instances.is_empty() {
                     return Err(Error::new(key.span(), "a kernel needs an instance"));
                 }
                 if attribute.instances.is_some() {
                     return Err(Error::new(key.span(), "a kernel has one type parameter"));
                 }
-                let named = types.into_iter().map(|ty| {
-                    let suffix = suffix(&ty)?;
-                    Ok((ty, suffix))
-                });
-                attribute.instances = Some((key, named.collect::<syn::Result<_>>()?));
+                attribute.instances = Some((key, instances.into_iter().collect()));
             } else {
                 let content;
                 parenthesized!(content in input);
@@ -297,7 +324,7 @@ pub fn kernel(attribute: TokenStream, item: TokenStream) -> syn::Result<Kernel> 
 /// Matches the function's type parameter with the attribute's instances.
 fn generic(
     item: &ItemFn,
-    instances: Option<(Ident, Vec<(Type, String)>)>,
+    instances: Option<(Ident, Vec<Instance>)>,
 ) -> syn::Result<Option<Generic>> {
     let generics = &item.sig.generics;
     let span = generics.span();
@@ -467,7 +494,10 @@ mod tests {
         )
         .unwrap_or_else(|e| panic!("{e}"));
         let suffixes = kernel.generic.expect("a type parameter").instances;
-        let suffixes: Vec<String> = suffixes.into_iter().map(|(_, suffix)| suffix).collect();
+        let suffixes: Vec<String> = suffixes
+            .into_iter()
+            .map(|instance| instance.suffix)
+            .collect();
         assert_eq!(suffixes, ["f32", "complex_f64"]);
         let real = quote! { <T as ::luge_kernel::math::Field>::Real }.to_string();
         let kinds: Vec<_> = (kernel.params.iter())

@@ -143,6 +143,7 @@ pub mod warp;
 /// #[kernel]                                       entry point `name`
 /// #[kernel(T = [f32, f64])]                       generic over T: entry points `name_f32`, `name_f64`
 /// #[kernel(T = [f64, Complex<f64>])]              entry points `name_f64`, `name_complex_f64`
+/// #[kernel(T = [f64, Complex<f64>: min_blocks(1)])]   with blocks of a multiprocessor of its own
 /// #[kernel(require(y.len() == x.len(), n > 0))]   checked by the launcher, panics at its caller's line
 /// #[kernel(max_threads(256))]                     the launcher refuses larger blocks; default 1024
 /// ```

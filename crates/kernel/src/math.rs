@@ -51,6 +51,9 @@ pub trait Field:
     /// The same field with components of 64 bits.
     type Wide: Field<Real = f64, Wide = Self::Wide>;
 
+    /// Number of components: 1, or 2 for complex numbers.
+    const COMPONENTS: usize;
+
     /// 0.
     const ZERO: Self;
 
@@ -59,6 +62,18 @@ pub trait Field:
 
     /// A real number as a number of the field.
     fn from_real(re: Self::Real) -> Self;
+
+    /// The number with these components: of a complex one 0 is the real part, 1 the imaginary part.
+    fn from_components(component: impl FnMut(usize) -> Self::Real) -> Self;
+
+    /// Calls `f(at, component)` for each component.
+    fn for_components(self, f: impl FnMut(usize, Self::Real));
+
+    /// The real part.
+    fn real(self) -> Self::Real;
+
+    /// The largest absolute value of a component. It overflows nowhere, as a [`magnitude`](Self::magnitude) may.
+    fn largest_component(self) -> Self::Real;
 
     /// `self · b + c`. A real number is rounded once (PTX `fma.rn`); of a complex one each component is two of these:
     /// the first adds to that of `c` the product with the real part of `self`, the second that with the imaginary part.
@@ -73,6 +88,9 @@ pub trait Field:
 
     /// Each component times `factor`.
     fn scale(self, factor: Self::Real) -> Self;
+
+    /// Each component over `divisor`.
+    fn over_real(self, divisor: Self::Real) -> Self;
 
     /// 1/`self`. Of a real number to an error of about one unit in the last place, and infinite at zero; of a complex
     /// one the [`quotient`](Self::quotient).
@@ -128,12 +146,33 @@ macro_rules! real {
             type Real = $t;
             type Wide = f64;
 
+            const COMPONENTS: usize = 1;
             const ZERO: $t = 0.0;
             const ONE: $t = 1.0;
 
             #[inline(always)]
             fn from_real(re: $t) -> $t {
                 re
+            }
+
+            #[inline(always)]
+            fn from_components(mut component: impl FnMut(usize) -> $t) -> $t {
+                component(0)
+            }
+
+            #[inline(always)]
+            fn for_components(self, mut f: impl FnMut(usize, $t)) {
+                f(0, self);
+            }
+
+            #[inline(always)]
+            fn real(self) -> $t {
+                self
+            }
+
+            #[inline(always)]
+            fn largest_component(self) -> $t {
+                RealImp::abs(self)
             }
 
             #[inline(always)]
@@ -154,6 +193,11 @@ macro_rules! real {
             #[inline(always)]
             fn scale(self, factor: $t) -> $t {
                 self * factor
+            }
+
+            #[inline(always)]
+            fn over_real(self, divisor: $t) -> $t {
+                self / divisor
             }
 
             #[inline(always)]
@@ -219,12 +263,35 @@ macro_rules! complex {
             type Real = $t;
             type Wide = Complex<f64>;
 
+            const COMPONENTS: usize = 2;
             const ZERO: Self = Complex::new(0.0, 0.0);
             const ONE: Self = Complex::new(1.0, 0.0);
 
             #[inline(always)]
             fn from_real(re: $t) -> Self {
                 Complex::new(re, 0.0)
+            }
+
+            #[inline(always)]
+            fn from_components(mut component: impl FnMut(usize) -> $t) -> Self {
+                let re = component(0);
+                Complex::new(re, component(1))
+            }
+
+            #[inline(always)]
+            fn for_components(self, mut f: impl FnMut(usize, $t)) {
+                f(0, self.re);
+                f(1, self.im);
+            }
+
+            #[inline(always)]
+            fn real(self) -> $t {
+                self.re
+            }
+
+            #[inline(always)]
+            fn largest_component(self) -> $t {
+                RealImp::max(RealImp::abs(self.re), RealImp::abs(self.im))
             }
 
             #[inline(always)]
@@ -252,6 +319,11 @@ macro_rules! complex {
             #[inline(always)]
             fn scale(self, factor: $t) -> Self {
                 Complex::new(self.re * factor, self.im * factor)
+            }
+
+            #[inline(always)]
+            fn over_real(self, divisor: $t) -> Self {
+                Complex::new(self.re / divisor, self.im / divisor)
             }
 
             #[inline(always)]

@@ -12,8 +12,6 @@ use std::sync::Arc;
 
 #[cfg(feature = "gpu")]
 use luge_device::{Backend, Buffer, DeviceError, Event, SliceMut, Stream};
-#[cfg(feature = "gpu")]
-use luge_sparse::RealScalar;
 #[cfg(any(feature = "gpu", test))]
 use luge_sparse::beside;
 use luge_sparse::{Scalar, to_u32};
@@ -24,8 +22,12 @@ use crate::analysis::Analysis;
 #[cfg(feature = "gpu")]
 use crate::backend::Field;
 #[cfg(feature = "gpu")]
+use crate::device_analysis::of_components;
+#[cfg(feature = "gpu")]
 use crate::device_plan::DevicePath;
 use crate::error::Error;
+#[cfg(feature = "gpu")]
+use crate::factors::count_of;
 use crate::factors::{Factors, Solution};
 use crate::inform::Inform;
 use crate::path::{Path, Plan};
@@ -249,9 +251,9 @@ impl<T: Scalar> Analysis<T> {
 }
 
 #[cfg(feature = "gpu")]
-impl<T: RealScalar> Analysis<T> {
-    /// As [`factorize_batch`](Self::factorize_batch), for values on the device: `f64`, made on
-    /// [`Solver::stream`](crate::Solver::stream). They are brought to the host once, where pivots may have to be
+impl<T: Scalar> Analysis<T> {
+    /// As [`factorize_batch`](Self::factorize_batch), for values on the device: `f64`, of complex numbers one component
+    /// after the other, made on [`Solver::stream`](crate::Solver::stream). They are brought to the host once, where pivots may have to be
     /// searched; a refactorization leaves them on the device.
     ///
     /// # Errors
@@ -270,8 +272,9 @@ impl<T: RealScalar> Analysis<T> {
         let Path::Device(path) = &self.plan.path else {
             panic!("an analysis for the CPU takes no values on a device")
         };
-        check_length(values.len(), self.plan.shared.stored_nnz(), count);
-        let values = path.fetch(values)?.into_iter().map(T::from_f64);
+        let len = count_of::<T>(values.len(), "values");
+        check_length(len, self.plan.shared.stored_nnz(), count);
+        let values = path.fetch(values)?.into_iter().map(T::narrow);
         self.factorize_batch(&values.collect::<Vec<T>>(), count)
     }
 }
@@ -483,9 +486,9 @@ impl<T: Scalar> BatchFactors<T> {
     }
 }
 
-/// Data that is on a device.
+/// Data that is on a device: `f64`, of complex numbers one component after the other.
 #[cfg(feature = "gpu")]
-impl<T: RealScalar> BatchFactors<T> {
+impl<T: Scalar> BatchFactors<T> {
     /// As [`refactorize`](Self::refactorize), for values that are on the device and stay there, as
     /// [`Factors::refactorize_on_device`] does it. What is enqueued on [`Solver::stream`](crate::Solver::stream) before
     /// is done before, and the call returns when all factors are there.
@@ -504,7 +507,9 @@ impl<T: RealScalar> BatchFactors<T> {
     ) -> Result<Vec<Result<Refactorized, Error>>, Error> {
         let nnz = self.plan.shared.stored_nnz();
         self.check_device("factors on the CPU take no values on a device");
-        check_length(values.len(), nnz, self.systems.len());
+        let len = count_of::<T>(values.len(), "values");
+        check_length(len, nnz, self.systems.len());
+        let each = nnz * T::COMPONENTS;
         let before = self.enqueued()?;
         let analyzed = &self.analyzed;
         let of_caller = stream_of(&self.plan);
@@ -512,13 +517,14 @@ impl<T: RealScalar> BatchFactors<T> {
             .systems
             .iter_mut()
             .enumerate()
-            .map(|(k, slot)| (slot, values.slice(k * nnz..(k + 1) * nnz)))
+            .map(|(k, slot)| (slot, values.slice(k * each..(k + 1) * each)))
             .collect();
         Ok(self.workers.for_each(items, 0.0, |(slot, values)| {
             slot.renew(
                 |slot| {
                     let fetched = of_caller.download(&values).map_err(in_batch)?;
-                    let values = fetched.into_iter().map(T::from_f64).collect();
+                    let values = of_components::<T::Wide>(&fetched);
+                    let values = values.into_iter().map(T::narrow).collect();
                     let (values, largest) = slot.plan.shared.accepted(Cow::Owned(values), 1)?;
                     Factors::of_values(Arc::clone(&slot.plan), values, largest, analyzed)
                 },
@@ -549,12 +555,14 @@ impl<T: RealScalar> BatchFactors<T> {
         transpose: bool,
     ) -> Result<Vec<Result<Accuracy, Error>>, Error> {
         self.check_device("factors on the CPU solve for no vectors on a device");
-        let len = check_vectors(x.len(), self.plan.shared.n(), nrhs, self.systems.len());
+        let len = count_of::<T>(x.len(), "right-hand sides");
+        let of_system = check_vectors(len, self.plan.shared.n(), nrhs, self.systems.len());
+        let of_system = of_system * T::COMPONENTS;
         let before = self.enqueued()?;
         let mut rest = x.slice_mut(..);
         let mut items = Vec::with_capacity(self.systems.len());
         for slot in &self.systems {
-            let (x, after) = rest.into_split_at(len);
+            let (x, after) = rest.into_split_at(of_system);
             rest = after;
             items.push((slot, x));
         }
@@ -629,7 +637,7 @@ impl<T: Scalar> Slot<T> {
 }
 
 #[cfg(feature = "gpu")]
-impl<T: RealScalar> Slot<T> {
+impl<T: Scalar> Slot<T> {
     /// Solves in a buffer of its own, which the right-hand sides go to and the solutions come from.
     fn solve_slice(
         &self,

@@ -3,17 +3,18 @@
 //! An [`AnyDeviceAnalysis`] is an analysis of A's pattern for one engine, the type of the factors hidden; an
 //! [`AnyDeviceEngine`] has factors on the device, renews them, and solves with A. Both are used through trait
 //! objects, so that what stands above is generic over the type of A only. `W` is the [wide](luge_sparse::Scalar::Wide) type of
-//! that. Kernels work with real numbers, so the engines that there are have `f64`.
+//! that. Vectors and values of callers on the device are of `f64`: those of a complex matrix have both components of each
+//! number side by side, the real part first.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use luge_device::{Buffer, BufferView, DeviceError, Slice, Stream};
-use luge_solve::gpu::{Measures, NotFinite, Refined};
+use luge_device::{Buffer, BufferView, DeviceError, Element, Slice, Stream};
+use luge_solve::gpu::{Measures, NotFinite, RefineScalar, Refined};
 use luge_solve::refine;
 use luge_sparse::{FilledPattern, Levels, PivotPolicy};
 
-use crate::backend::Limits;
 use crate::backend::gpu::GpuBackend;
+use crate::backend::{Field, Limits};
 use crate::engine::{Condition, Engine, Transform};
 use crate::error::Error;
 use crate::inform::Inform;
@@ -109,10 +110,10 @@ pub(crate) trait ResidentEngine<W> {
         options: &refine::Options,
     ) -> Result<(Refined, Option<usize>), Error>;
 
-    /// Numbers of the host on the device, where they are `f64`.
+    /// Numbers of the host on the device, by components.
     fn upload(&self, numbers: &[W]) -> Result<Buffer<f64>, DeviceError>;
 
-    /// Room for so many numbers.
+    /// Room for so many numbers, by components.
     fn alloc(&self, len: usize) -> Result<Buffer<f64>, DeviceError>;
 
     /// As [`upload`](Self::upload), to where others are.
@@ -192,16 +193,36 @@ pub(crate) enum NewValues<'a, W> {
 }
 
 /// Numbers on the device of a stream, or on another one of its group, copied to the host.
-pub(crate) fn fetched(
+pub(crate) fn fetched<E: Element>(
     stream: &Stream,
-    numbers: &impl BufferView<f64>,
-) -> Result<Vec<f64>, DeviceError> {
+    numbers: &impl BufferView<E>,
+) -> Result<Vec<E>, DeviceError> {
     if stream.reaches(numbers) {
         return stream.download(numbers);
     }
     let mut here = stream.alloc(numbers.len())?;
     stream.copy_across(&mut here, numbers)?;
     stream.download(&here)
+}
+
+/// Numbers with these components, one number after another.
+pub(crate) fn of_components<W: Field>(components: &[f64]) -> Vec<W> {
+    let numbers = components.chunks_exact(W::COMPONENTS);
+    numbers
+        .map(|number| W::from_components(|at| number[at]))
+        .collect()
+}
+
+/// The components of numbers, one number after another.
+pub(crate) fn components_of<W: Field>(numbers: &[W]) -> Vec<f64> {
+    let mut components = Vec::with_capacity(numbers.len() * W::COMPONENTS);
+    for &number in numbers {
+        number.map_components(|component| {
+            components.push(component);
+            component
+        });
+    }
+    components
 }
 
 /// Searches that have nothing to look for just now.
@@ -217,10 +238,10 @@ pub(crate) struct Search {
 
 impl Search {
     /// Begins to look through solutions of length `n`.
-    pub(crate) fn begin(
+    pub(crate) fn begin<W: RefineScalar>(
         idle: &IdleSearches,
         stream: &Stream,
-        x: &Buffer<f64>,
+        x: &impl BufferView<W>,
         n: usize,
     ) -> Result<Self, Error> {
         let kept = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();

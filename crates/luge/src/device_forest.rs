@@ -11,10 +11,10 @@ use luge_frontal::{FrontalError, Full, Gathering, Lower, Pairs, Storage, Symboli
 use luge_numeric::cpu::columns::{self, ColumnLu};
 use luge_solve::gpu::DevicePattern;
 use luge_sparse::etree::EliminationForest;
-use luge_sparse::{CompressedPattern, PivotPolicy, RowPerm};
+use luge_sparse::{CompressedPattern, PivotPolicy, RowPerm, Scalar};
 
-use crate::backend::{DeviceScalar, Limits};
-use crate::device_scratch::KNOWN_BYTES_PER_ROW;
+use crate::backend::{Field, Limits};
+use crate::device_scratch::KNOWN_PER_ROW;
 use crate::engine::Transform;
 use crate::error::{Error, PhaseError};
 use crate::permuted::permuted_columns_shared;
@@ -23,6 +23,42 @@ use crate::stored::Rows;
 /// Bytes on the device of an entry right of the diagonal blocks, beside its value: where it comes from, its scaling, and
 /// its place and number in the lists of two directions.
 const COUPLING_BYTES: usize = (2 + 2 * 2) * 4;
+
+/// The numbers that factors on a device are made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Numbers {
+    /// Whether their components have 32 bits.
+    pub single: bool,
+    /// How many they have.
+    pub components: usize,
+}
+
+impl Numbers {
+    /// Those for a matrix of the field `W` that is factorized in `single` precision, or of which that is asked. Of complex
+    /// numbers there are kernels for components of 64 bits alone.
+    pub(crate) fn of<W: Scalar>(single: bool) -> Self {
+        Self {
+            single: single && W::COMPONENTS == 1,
+            components: W::COMPONENTS,
+        }
+    }
+
+    /// Bytes of a value of the factors.
+    pub(crate) fn value_bytes(self) -> usize {
+        let of_component = if self.single { 4 } else { 8 };
+        of_component * self.components
+    }
+
+    /// Bytes of a value of A, or of a right-hand side.
+    fn wide_bytes(self) -> usize {
+        size_of::<f64>() * self.components
+    }
+
+    /// Where the elements of a tree for such factors are.
+    pub(crate) fn memory_plan<S: Storage>(self, tree: &Symbolic<S>) -> MemoryPlan {
+        MemoryPlan::of_components(tree, self.components)
+    }
+}
 
 /// The plan for a pattern on the host.
 pub(crate) struct Forest<S: Storage = Full> {
@@ -41,7 +77,7 @@ pub(crate) struct Forest<S: Storage = Full> {
     /// Values of A that callers store, and entries of A that residuals are computed with.
     pub num_values: usize,
     pub num_entries: usize,
-    pub single: bool,
+    pub numbers: Numbers,
     /// By what the pivot of each column of A is replaced that has not the sign that is expected of it, if one is.
     pub expected: Option<Vec<f64>>,
     /// What the analysis took.
@@ -59,7 +95,7 @@ impl Forest<Full> {
         transform: Transform,
         block_ptr: Vec<usize>,
         elimination: Option<&EliminationForest>,
-        single: bool,
+        numbers: Numbers,
         threads: usize,
     ) -> Result<Self, Error> {
         let start = Instant::now();
@@ -78,22 +114,18 @@ impl Forest<Full> {
                 Symbolic::analyze(&blocks, &options).map(|tree| (tree, parts))
             }
         };
-        Self::of_tree(analyzed, transform, block_ptr, single, (start, threads))
+        Self::of_tree(analyzed, transform, block_ptr, numbers, (start, threads))
     }
 
     /// The plan for B with its rows as a search of pivots by columns moves them, and how many of the pivots were off the
     /// diagonal; `None` if no row has to move.
-    pub(crate) fn with_searched_pivots(
+    pub(crate) fn with_searched_pivots<F: Scalar>(
         &self,
-        a: &[f64],
+        a: &[F::Wide],
         pivots: PivotPolicy,
         limits: &Limits,
     ) -> Result<Searched, Error> {
-        let moved = if self.single {
-            search::<f32>(self, a, pivots, limits)
-        } else {
-            search::<f64>(self, a, pivots, limits)
-        }?;
+        let moved = search::<F>(self, a, pivots, limits)?;
         let Some((moved, num_off_diagonal)) = moved else {
             return Ok(None);
         };
@@ -123,7 +155,7 @@ impl Forest<Full> {
             source,
             transform,
             self.block_ptr.clone(),
-            self.single,
+            self.numbers,
         )?;
         Ok(Some((moved, num_off_diagonal)))
     }
@@ -133,13 +165,13 @@ impl Forest<Full> {
         source: Vec<u32>,
         transform: Transform,
         block_ptr: Vec<usize>,
-        single: bool,
+        numbers: Numbers,
     ) -> Result<Self, Error> {
         let start = Instant::now();
         let parts = Parts::new(columns, source, &block_ptr, 1);
         let tree = Symbolic::analyze(&parts.blocks, &TreeOptions::default());
         let analyzed = tree.map(|tree| (tree, parts));
-        Self::of_tree(analyzed, transform, block_ptr, single, (start, 1))
+        Self::of_tree(analyzed, transform, block_ptr, numbers, (start, 1))
     }
 }
 
@@ -152,7 +184,7 @@ impl Forest<Lower> {
         (num_values, num_entries): (usize, usize),
         transform: Transform,
         (elimination, pair_starts): (Option<&EliminationForest>, &[u32]),
-        single: bool,
+        numbers: Numbers,
         threads: usize,
     ) -> Result<Self, Error> {
         let start = Instant::now();
@@ -171,7 +203,7 @@ impl Forest<Lower> {
         Ok(Self {
             num_values,
             num_entries,
-            ..Self::of_tree(analyzed, transform, block_ptr, single, (start, threads))?
+            ..Self::of_tree(analyzed, transform, block_ptr, numbers, (start, threads))?
         })
     }
 }
@@ -181,7 +213,7 @@ impl<S: Storage> Forest<S> {
         analyzed: Result<(Symbolic<S>, Parts), FrontalError>,
         transform: Transform,
         block_ptr: Vec<usize>,
-        single: bool,
+        numbers: Numbers,
         (start, threads): (Instant, usize),
     ) -> Result<Self, Error> {
         let (tree, parts) = analyzed.map_err(|e| match e {
@@ -191,7 +223,7 @@ impl<S: Storage> Forest<S> {
         let tree = tree.gathered(&Gathering::default(), threads)?;
         let num_values = parts.source.len();
         Ok(Self {
-            memory: MemoryPlan::new(&tree),
+            memory: numbers.memory_plan(&tree),
             symbolic: Arc::new(tree),
             transform,
             block_ptr,
@@ -202,7 +234,7 @@ impl<S: Storage> Forest<S> {
             coupling_entries: parts.coupling_entries,
             num_values,
             num_entries: num_values,
-            single,
+            numbers,
             expected: None,
             seconds: start.elapsed().as_secs_f64(),
         })
@@ -210,19 +242,21 @@ impl<S: Storage> Forest<S> {
 
     /// Bytes of a value of the factors.
     pub(crate) fn value_bytes(&self) -> usize {
-        if self.single { 4 } else { 8 }
+        self.numbers.value_bytes()
     }
 
     /// Predicted bytes on the device: tree, factors, elements, the values of A twice, its pattern, what is expected of pivots,
     /// and what a probe works in.
     pub(crate) fn device_bytes(&self) -> u64 {
         let value_bytes = self.value_bytes();
-        let values = 2 * size_of::<f64>() * self.num_values;
+        let Numbers { components, .. } = self.numbers;
+        let wide_bytes = self.numbers.wide_bytes();
+        let values = 2 * wide_bytes * self.num_values;
         let couplings = (COUPLING_BYTES + value_bytes) * self.coupling.nnz();
         let n = self.symbolic.n();
         DeviceTree::<S>::predicted_bytes(&self.symbolic, &self.memory, value_bytes)
-            + DevicePattern::predicted_bytes(n, self.num_entries)
-            + (values + couplings + KNOWN_BYTES_PER_ROW * n) as u64
+            + DevicePattern::predicted_bytes(n, self.num_entries, components)
+            + (values + couplings + KNOWN_PER_ROW * wide_bytes * n) as u64
             + self.expected_bytes()
             + self.replaced_bytes()
     }
@@ -254,7 +288,7 @@ impl<S: Storage> Forest<S> {
     /// Those of what is expected of pivots.
     pub(crate) fn expected_bytes(&self) -> u64 {
         let n = self.expected.as_ref().map_or(0, Vec::len);
-        if self.single {
+        if self.numbers.single {
             ExpectedPivots::<f32>::bytes(n)
         } else {
             ExpectedPivots::<f64>::bytes(n)
@@ -360,7 +394,7 @@ impl<S: Storage> Forest<S> {
     }
 
     /// ‖B‖₁ for the values `a` of A that callers store.
-    pub(crate) fn norm1(&self, a: &[f64]) -> f64 {
+    pub(crate) fn norm1<W: Field>(&self, a: &[W]) -> f64 {
         let Transform {
             row_perm,
             col_perm,
@@ -372,7 +406,9 @@ impl<S: Storage> Forest<S> {
             let mut own = 0.0;
             for (&i, &p) in lines.iter().zip(&self.source[self.columns.range(j)]) {
                 let row = rows[i as usize] as usize;
-                let size = scaling.apply(row, cols[j] as usize, a[p as usize]).abs();
+                let size = scaling
+                    .apply(row, cols[j] as usize, a[p as usize])
+                    .magnitude();
                 own += size;
                 if S::SYMMETRIC && i as usize != j {
                     sums[i as usize] += size;
@@ -409,9 +445,9 @@ impl<S: Storage> Forest<S> {
 
 /// Searches pivots in the columns of B: where its rows go, and how many pivots are off the diagonal; `None` if all are
 /// on it. A column has no entry below its block, so rows stay in their blocks.
-fn search<F: DeviceScalar>(
+fn search<F: Scalar>(
     forest: &Forest,
-    a: &[f64],
+    a: &[F::Wide],
     pivots: PivotPolicy,
     limits: &Limits,
 ) -> Result<Option<(RowPerm, usize)>, Error> {
@@ -425,7 +461,7 @@ fn search<F: DeviceScalar>(
         let first = values.len();
         values.extend(rows.iter().zip(&forest.source[first..]).map(|(&i, &p)| {
             let row = row_perm.as_slice()[i as usize] as usize;
-            F::from_f64(scaling.apply(row, col as usize, a[p as usize]))
+            F::narrow(scaling.apply(row, col as usize, a[p as usize]))
         }));
     }
     let options = columns::Options {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use luge_device::BufferView;
+use luge_device::{Buffer, BufferView};
 use luge_ordering::Matching;
 use luge_solve::gpu::Measures;
 use luge_solve::refine;
@@ -13,7 +13,9 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::attempts::{self, Found, REMEDIES, Remedy, is_of_pivots};
 use crate::backend::Field;
-use crate::device_analysis::{AnyDeviceAnalysis, AnyDeviceEngine, NewValues, fetched};
+use crate::device_analysis::{
+    AnyDeviceAnalysis, AnyDeviceEngine, NewValues, components_of, fetched, of_components,
+};
 use crate::device_factors::{
     DeviceFactors, Judged, PivotSearch, SearchPlace, expected_error, looked_at, unstable,
 };
@@ -390,10 +392,18 @@ impl<W: Field> DevicePath<W> {
         self.judge(old, renewed, shared, journal, probe)
     }
 
-    /// Numbers on the device, or on another one of its group, copied to the host.
-    pub(crate) fn fetch(&self, numbers: &impl BufferView<f64>) -> Result<Vec<f64>, Error> {
+    /// Numbers on the device, or on another one of its group, of which these are the components, copied to the host.
+    pub(crate) fn fetch(&self, numbers: &impl BufferView<f64>) -> Result<Vec<W>, Error> {
         let fetched = fetched(self.backend.stream(), numbers);
-        fetched.map_err(|e| Error::from_device(e, "numeric"))
+        let components = fetched.map_err(|e| Error::from_device(e, "numeric"))?;
+        Ok(of_components(&components))
+    }
+
+    /// The opposite: copies numbers to the device, by components.
+    pub(crate) fn send(&self, there: &mut Buffer<f64>, numbers: &[W]) -> Result<(), Error> {
+        let stream = self.backend.stream();
+        let copied = stream.copy_from_host(there, &components_of(numbers));
+        copied.map_err(|e| Error::from_device(e, "solve"))
     }
 
     /// The policy of a refactorization of `old`: pivots that were searched are used as they are.

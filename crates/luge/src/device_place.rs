@@ -1,15 +1,17 @@
-//! Plans of real matrices for the engines of a device.
+//! Plans for the engines of a device.
 
 use std::sync::Arc;
 
-use luge_frontal::gpu::{DeviceFrontalLdlt, DeviceFrontalLu};
+use luge_frontal::gpu::{DeviceFrontalLdlt, DeviceFrontalLu, DeviceScalar, WideOf};
 use luge_ordering::{Ordering, SymmetricOrdering};
+use luge_solve::gpu::RefineScalar;
+use luge_sparse::Scalar;
 
-use crate::backend::Limits;
 use crate::backend::gpu::GpuBackend;
+use crate::backend::{Field, Limits};
 use crate::device_analysis::AnyDeviceAnalysis;
 use crate::device_columns::ColumnAnalysis;
-use crate::device_forest::Forest;
+use crate::device_forest::{Forest, Numbers};
 use crate::device_tree::TreeAnalysis;
 use crate::error::Error;
 use crate::ordered::{round_to_powers_of_two, transform_of};
@@ -31,6 +33,7 @@ pub(crate) struct DevicePlace<'a> {
 }
 
 impl DevicePlace<'_> {
+    /// Of a real matrix.
     pub(crate) fn columns(
         self,
         ordering: Ordering,
@@ -43,7 +46,8 @@ impl DevicePlace<'_> {
         })
     }
 
-    pub(crate) fn forest(self, mut ordering: Ordering) -> Result<Forest, Error> {
+    /// Of a matrix of the field `W`.
+    pub(crate) fn forest<W: Field>(self, mut ordering: Ordering) -> Result<Forest, Error> {
         let _span = tracing::info_span!("symbolic").entered();
         if ordering.log10_matching_product.is_some() {
             round_to_powers_of_two(&mut ordering.scaling);
@@ -56,23 +60,29 @@ impl DevicePlace<'_> {
                 transform,
                 block_ptr,
                 elimination.as_ref(),
-                self.single,
+                Numbers::of::<W>(self.single),
                 threads,
             )
         })
     }
 
-    /// The tree on the device, if there is memory for its factors.
-    pub(crate) fn tree(self, forest: Forest) -> Result<Arc<dyn AnyDeviceAnalysis<f64>>, Error> {
+    /// The tree on the device with factors of the type `T`, if there is memory for these.
+    pub(crate) fn tree<T>(
+        self,
+        forest: Forest,
+    ) -> Result<Arc<dyn AnyDeviceAnalysis<WideOf<T>>>, Error>
+    where
+        T: DeviceScalar,
+        WideOf<T>: RefineScalar,
+    {
+        self.backend.check_components(<T as Scalar>::COMPONENTS)?;
         let (backend, threads) = (self.backend, self.threads);
         threads.run(
             self.work(),
-            |count| -> Result<Arc<dyn AnyDeviceAnalysis<f64>>, Error> {
-                Ok(if self.single {
-                    TreeAnalysis::<DeviceFrontalLu<f32>>::upload(forest, backend, threads, count)?
-                } else {
-                    TreeAnalysis::<DeviceFrontalLu<f64>>::upload(forest, backend, threads, count)?
-                })
+            |count| -> Result<Arc<dyn AnyDeviceAnalysis<WideOf<T>>>, Error> {
+                Ok(TreeAnalysis::<DeviceFrontalLu<T>>::upload(
+                    forest, backend, threads, count,
+                )?)
             },
         )
     }
@@ -83,20 +93,23 @@ impl DevicePlace<'_> {
     }
 }
 
-/// Plans for the tree of a symmetric matrix that is so ordered, if there is memory for its factors.
-pub(crate) fn symmetric_tree(
+/// Plans for the tree of a symmetric matrix that is so ordered, with factors of the type `T`, if there is memory for these.
+pub(crate) fn symmetric_tree<T>(
     request: &Request<'_>,
     ordering: &mut SymmetricOrdering,
     backend: &GpuBackend,
-) -> Result<Arc<dyn AnyDeviceAnalysis<f64>>, Error> {
-    let forest = request.forest(ordering)?;
+) -> Result<Arc<dyn AnyDeviceAnalysis<WideOf<T>>>, Error>
+where
+    T: DeviceScalar,
+    WideOf<T>: RefineScalar,
+{
+    backend.check_components(<T as Scalar>::COMPONENTS)?;
+    let forest = request.forest::<WideOf<T>>(ordering)?;
     let threads = request.threads;
-    let upload = |count| -> Result<Arc<dyn AnyDeviceAnalysis<f64>>, Error> {
-        Ok(if request.single {
-            TreeAnalysis::<DeviceFrontalLdlt<f32>>::upload(forest, backend, threads, count)?
-        } else {
-            TreeAnalysis::<DeviceFrontalLdlt<f64>>::upload(forest, backend, threads, count)?
-        })
+    let upload = |count| -> Result<Arc<dyn AnyDeviceAnalysis<WideOf<T>>>, Error> {
+        Ok(TreeAnalysis::<DeviceFrontalLdlt<T>>::upload(
+            forest, backend, threads, count,
+        )?)
     };
     threads.run(request.seconds(), upload)
 }

@@ -10,6 +10,7 @@ use crate::backend::Field;
 use crate::backend::gpu::GpuBackend;
 use crate::device_analysis::AnyDeviceAnalysis;
 use crate::device_choice;
+use crate::device_forest::Numbers;
 use crate::device_place::DevicePlace;
 use crate::error::Error;
 use crate::inform::Inform;
@@ -51,7 +52,7 @@ impl<W: Field> DevicePath<W> {
             alternative,
             engine: DeviceEngine::Tree,
             matching: Matching::Auto,
-            single,
+            single: Numbers::of::<W>(single).single,
             replicas: Replicas::default(),
         }
     }
@@ -72,7 +73,7 @@ impl<W: Field> DevicePath<W> {
             alternative,
             engine,
             matching,
-            single: place.single,
+            single: Numbers::of::<W>(place.single).single,
             replicas: Replicas::default(),
         };
         let matching = ordering_options.matching;
@@ -83,15 +84,17 @@ impl<W: Field> DevicePath<W> {
         }
         let predicted = ordering.predicted;
         let is_matched = ordering.log10_matching_product.is_some();
-        let forest = place.forest(ordering)?;
+        let forest = place.forest::<W>(ordering)?;
         let n = place.rows.pattern.major_dim();
-        let value_bytes = if place.single { 4 } else { 8 };
+        let value_bytes = forest.value_bytes() as u64;
         let chosen = device_choice::choose(
             forest.device_bytes(),
             device_choice::column_bytes(n, &predicted, value_bytes),
             place.backend.available_bytes()?,
         );
-        if wanted == DeviceEngine::Tree || chosen == DeviceEngine::Tree {
+        // Columns are for real matrices.
+        let has_columns = W::COMPONENTS == 1;
+        if wanted == DeviceEngine::Tree || chosen == DeviceEngine::Tree || !has_columns {
             let unmatched = matching == Matching::Auto && !is_matched;
             let alternative = unmatched.then_some(Matching::Always);
             let analysis = planner::<W>().tree(place, forest)?;
@@ -185,7 +188,7 @@ impl<W: Field> DevicePath<W> {
         match self.engine {
             DeviceEngine::Columns => planner::<W>().columns(place, ordering),
             DeviceEngine::Tree | DeviceEngine::Auto => {
-                planner::<W>().tree(place, place.forest(ordering)?)
+                planner::<W>().tree(place, place.forest::<W>(ordering)?)
             }
         }
     }

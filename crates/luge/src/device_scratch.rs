@@ -2,16 +2,18 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use luge_device::{Buffer, PinnedBuffer, Stream};
+use luge_device::{Buffer, PinnedBuffer, Slice, SliceMut, Stream};
 use luge_frontal::gpu::{DeviceScalar, Workspace};
-use luge_solve::gpu::{self as solve_gpu, DeviceMatrix, DevicePattern, Measures, Residuals};
+use luge_solve::gpu::{
+    self as solve_gpu, DeviceMatrix, DevicePattern, Measures, RefineScalar, Residuals,
+};
 
 use crate::device_analysis::IdleSearches;
 use crate::error::Error;
 use crate::shared::Shared;
 
-/// Bytes on the device of a row of a system with a known solution: right-hand side, solution, residual.
-pub(crate) const KNOWN_BYTES_PER_ROW: usize = 3 * 8;
+/// Numbers on the device of a row of a system with a known solution: right-hand side, solution, residual.
+pub(crate) const KNOWN_PER_ROW: usize = 3;
 
 /// A's pattern for products with A and with Aᵀ, on the device once somebody needs it.
 #[derive(Default)]
@@ -20,18 +22,18 @@ pub(crate) struct Patterns {
 }
 
 /// What engines on one stream work in, one after another.
-pub(crate) struct Scratch<T: DeviceScalar> {
+pub(crate) struct Scratch<T: DeviceScalar, W: RefineScalar> {
     pub space: Arc<Workspace<T>>,
-    pub known: Mutex<Option<Known>>,
+    pub known: Mutex<Option<Known<W>>>,
     pub idle: IdleSearches,
 }
 
 /// A system whose solution is known, and what comes of solving it.
-pub(crate) struct Known {
-    pub x: Buffer<f64>,
-    pub b: Buffer<f64>,
-    residual: Buffer<f64>,
-    residuals: Residuals,
+pub(crate) struct Known<W: RefineScalar> {
+    pub x: Buffer<W>,
+    pub b: Buffer<W>,
+    residual: Buffer<W>,
+    residuals: Residuals<W>,
     measures: PinnedBuffer<u64>,
 }
 
@@ -66,7 +68,7 @@ impl Patterns {
     }
 }
 
-impl<T: DeviceScalar> Scratch<T> {
+impl<T: DeviceScalar, W: RefineScalar> Scratch<T, W> {
     pub(crate) fn new(space: Workspace<T>) -> Self {
         Self {
             space: Arc::new(space),
@@ -76,7 +78,7 @@ impl<T: DeviceScalar> Scratch<T> {
     }
 }
 
-impl Known {
+impl<W: RefineScalar> Known<W> {
     fn new(stream: &Stream, pattern: &DevicePattern) -> Result<Self, Error> {
         let in_probe = |e| Error::from_device(e, "numeric");
         let alloc = || stream.alloc(pattern.n()).map_err(in_probe);
@@ -94,8 +96,8 @@ impl Known {
     pub(crate) fn enqueue(
         &mut self,
         stream: &Stream,
-        a: DeviceMatrix<'_>,
-        solve: impl FnOnce(&mut Buffer<f64>) -> Result<(), Error>,
+        a: DeviceMatrix<'_, W>,
+        solve: impl FnOnce(&mut Buffer<W>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let in_probe = |e| Error::from_device(e, "solve");
         let Self {
@@ -124,12 +126,22 @@ impl Known {
     }
 }
 
+/// Numbers of which these are the components.
+pub(crate) fn numbers_of<W: RefineScalar>(components: &Buffer<f64>) -> Slice<'_, W> {
+    components.slice(..).into_elements()
+}
+
+/// Likewise, for writing.
+pub(crate) fn numbers_mut<W: RefineScalar>(components: &mut Buffer<f64>) -> SliceMut<'_, W> {
+    components.slice_mut(..).into_elements()
+}
+
 /// What is there, or a new one.
-pub(crate) fn known<'a>(
-    slot: &'a mut Option<Known>,
+pub(crate) fn known<'a, W: RefineScalar>(
+    slot: &'a mut Option<Known<W>>,
     stream: &Stream,
     pattern: &DevicePattern,
-) -> Result<&'a mut Known, Error> {
+) -> Result<&'a mut Known<W>, Error> {
     Ok(match slot {
         Some(known) => known,
         None => slot.insert(Known::new(stream, pattern)?),

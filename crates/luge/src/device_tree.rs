@@ -29,7 +29,9 @@ use crate::device_analysis::{
     SearchedPivots, System, fetched,
 };
 use crate::device_forest::Forest;
-use crate::device_scratch::{KNOWN_BYTES_PER_ROW, Known, Patterns, Scratch, known, lock};
+use crate::device_scratch::{
+    KNOWN_PER_ROW, Known, Patterns, Scratch, known, lock, numbers_mut, numbers_of,
+};
 use crate::device_upload::Uploaded;
 use crate::engine::{self, Condition, Engine, FactorReport, Pivots, Transform};
 use crate::error::Error;
@@ -61,7 +63,7 @@ pub(crate) struct TreeAnalysis<L: TreeFactors> {
     threads: Threads,
     patterns: Arc<Patterns>,
     /// What its engines work in, if they share it; each its own otherwise.
-    scratch: Option<Arc<Scratch<L::Value>>>,
+    scratch: Option<Arc<Scratch<L::Value, L::Wide>>>,
     /// Seconds of transfers before the plan was made.
     earlier_transfers: f64,
     upload_seconds: f64,
@@ -69,15 +71,15 @@ pub(crate) struct TreeAnalysis<L: TreeFactors> {
 
 struct TreeEngine<L: TreeFactors> {
     analysis: Arc<TreeAnalysis<L>>,
-    scratch: Arc<Scratch<L::Value>>,
+    scratch: Arc<Scratch<L::Value, L::Wide>>,
     /// A solve works in memory of the factors.
     factors: Mutex<L>,
     /// Of what is kept of them there.
     _host_memory: Reservation,
     /// The values of A as callers store them.
-    values: Buffer<f64>,
+    values: Buffer<L::Wide>,
     /// For other values, once there were some.
-    spare: Option<Buffer<f64>>,
+    spare: Option<Buffer<L::Wide>>,
     pivots: PivotPolicy,
     cancel: CancelFlag,
     quality: TreeQuality,
@@ -148,7 +150,11 @@ impl<L: TreeFactors> TreeAnalysis<L> {
     }
 
     /// Where its engines make factors.
-    fn place<'a>(&'a self, scratch: &'a Scratch<L::Value>, cancel: &'a CancelFlag) -> Place<'a, L> {
+    fn place<'a>(
+        &'a self,
+        scratch: &'a Scratch<L::Value, L::Wide>,
+        cancel: &'a CancelFlag,
+    ) -> Place<'a, L> {
         Place {
             forest: &self.forest,
             room: self.room.as_ref(),
@@ -164,7 +170,7 @@ impl<L: TreeFactors> TreeAnalysis<L> {
     fn scratch(
         stream: &Stream,
         tree: &DeviceTree<L::Storage>,
-    ) -> Result<Arc<Scratch<L::Value>>, Error> {
+    ) -> Result<Arc<Scratch<L::Value, L::Wide>>, Error> {
         let space = Workspace::new(stream, tree);
         Ok(Arc::new(Scratch::new(space.map_err(numeric_error)?)))
     }
@@ -172,10 +178,10 @@ impl<L: TreeFactors> TreeAnalysis<L> {
 
 /// ε of the type of the factors.
 fn epsilon<L: TreeFactors>() -> f64 {
-    <L::Value as Float>::epsilon().to_f64()
+    <<L::Value as Scalar>::Real as Float>::epsilon().to_f64()
 }
 
-impl<L: TreeFactors> AnyDeviceAnalysis<f64> for TreeAnalysis<L> {
+impl<L: TreeFactors> AnyDeviceAnalysis<L::Wide> for TreeAnalysis<L> {
     fn transform(&self) -> &Transform {
         &self.forest.transform
     }
@@ -208,10 +214,10 @@ impl<L: TreeFactors> AnyDeviceAnalysis<f64> for TreeAnalysis<L> {
 
     fn factorize(
         self: Arc<Self>,
-        a: &[f64],
+        a: &[L::Wide],
         pivots: PivotPolicy,
         limits: &Limits,
-    ) -> Result<Box<dyn AnyDeviceEngine<f64>>, Error> {
+    ) -> Result<Box<dyn AnyDeviceEngine<L::Wide>>, Error> {
         let _span = tracing::info_span!("numeric").entered();
         let elsewhere = self.on_device.streamed_bytes(self.forest.value_bytes());
         let on_host = elsewhere.map_or(0, |[_, _, on_host]| on_host);
@@ -243,7 +249,7 @@ impl<L: TreeFactors> AnyDeviceAnalysis<f64> for TreeAnalysis<L> {
     fn on_stream(
         self: Arc<Self>,
         stream: &Stream,
-    ) -> Result<Option<Arc<dyn AnyDeviceAnalysis<f64>>>, Error> {
+    ) -> Result<Option<Arc<dyn AnyDeviceAnalysis<L::Wide>>>, Error> {
         let on_device = self.alone()?;
         Ok(Some(Arc::new(Self {
             forest: Arc::clone(&self.forest),
@@ -263,7 +269,7 @@ impl<L: TreeFactors> AnyDeviceAnalysis<f64> for TreeAnalysis<L> {
     fn on_device(
         &self,
         backend: &GpuBackend,
-    ) -> Result<Option<Arc<dyn AnyDeviceAnalysis<f64>>>, Error> {
+    ) -> Result<Option<Arc<dyn AnyDeviceAnalysis<L::Wide>>>, Error> {
         let forest = Arc::clone(&self.forest);
         Ok(Some(Self::upload(forest, backend, &self.threads, 1)?))
     }
@@ -282,11 +288,13 @@ impl<L: TreeFactors> AnyDeviceAnalysis<f64> for TreeAnalysis<L> {
         } = &*self.forest;
         let n = symbolic.n();
         let value_bytes = size_of::<L::Value>();
+        let components = <L::Wide as Scalar>::COMPONENTS;
         let workspace = Workspace::<L::Value>::bytes(&*self.alone()?);
-        let values = 2 * size_of::<f64>() * num_values + value_bytes * coupling.nnz();
+        let values = 2 * size_of::<L::Wide>() * num_values + value_bytes * coupling.nnz();
         Ok(Some(BatchBytes {
-            common: DevicePattern::predicted_bytes(n, *num_entries) + self.forest.expected_bytes(),
-            stream: workspace + (KNOWN_BYTES_PER_ROW * n) as u64 + SMALL_BUFFERS,
+            common: DevicePattern::predicted_bytes(n, *num_entries, components)
+                + self.forest.expected_bytes(),
+            stream: workspace + (KNOWN_PER_ROW * size_of::<L::Wide>() * n) as u64 + SMALL_BUFFERS,
             system: DeviceTree::<L::Storage>::factor_bytes(symbolic, value_bytes)
                 + values as u64
                 + self.forest.replaced_bytes(),
@@ -295,15 +303,16 @@ impl<L: TreeFactors> AnyDeviceAnalysis<f64> for TreeAnalysis<L> {
 
     fn search_pivots(
         self: Arc<Self>,
-        a: &[f64],
+        a: &[L::Wide],
         pivots: PivotPolicy,
         backend: &GpuBackend,
         limits: &Limits,
-    ) -> Result<SearchedPivots<f64>, Error> {
+    ) -> Result<SearchedPivots<L::Wide>, Error> {
         let _span = tracing::info_span!("pivot search").entered();
         let start = Instant::now();
         let moved = L::with_searched_pivots(&self.forest, a, pivots, limits)?;
-        let (analysis, num_off_diagonal): (Arc<dyn AnyDeviceAnalysis<f64>>, usize) = match moved {
+        let (analysis, num_off_diagonal): (Arc<dyn AnyDeviceAnalysis<L::Wide>>, usize) = match moved
+        {
             None => (self, 0),
             Some((forest, num_off_diagonal)) => {
                 let moved = Self::upload(forest, backend, &self.threads, 1)?;
@@ -324,7 +333,7 @@ impl<L: TreeFactors> TreeEngine<L> {
     }
 
     /// The matrix that was factorized, or its transpose, on the device.
-    fn matrix<'a>(&'a self, pattern: &'a DevicePattern) -> DeviceMatrix<'a> {
+    fn matrix<'a>(&'a self, pattern: &'a DevicePattern) -> DeviceMatrix<'a, L::Wide> {
         DeviceMatrix {
             pattern,
             values: &self.values,
@@ -398,7 +407,7 @@ impl<L: TreeFactors> TreeEngine<L> {
     }
 
     /// The buffer for other values.
-    fn take_spare(&mut self) -> Result<Buffer<f64>, Error> {
+    fn take_spare(&mut self) -> Result<Buffer<L::Wide>, Error> {
         match self.spare.take() {
             Some(spare) => Ok(spare),
             None => self
@@ -410,20 +419,20 @@ impl<L: TreeFactors> TreeEngine<L> {
     }
 
     /// The condition of B for the values of A that callers store. The order makes no difference, so it is that of A.
-    fn condition_with(&self, values: &[f64]) -> Result<Condition, Error> {
+    fn condition_with(&self, values: &[L::Wide]) -> Result<Condition, Error> {
         let forest = &self.analysis.forest;
         Condition::estimate(
             &forest.transform,
             |at| at,
             epsilon::<L>(),
             || forest.norm1(values),
-            |x: &mut [f64]| self.solve_unpermuted(x, false),
+            |x: &mut [L::Wide]| self.solve_unpermuted(x, false),
             |x| self.solve_unpermuted(x, true),
         )
     }
 
     /// Solves with the factors of the scaled matrix for a vector on the host, in place and in the order of A.
-    fn solve_unpermuted(&self, x: &mut [f64], transpose: bool) -> Result<(), Error> {
+    fn solve_unpermuted(&self, x: &mut [L::Wide], transpose: bool) -> Result<(), Error> {
         let in_solve = |e| Error::from_device(e, "solve");
         let TreeAnalysis {
             stream, threads, ..
@@ -434,7 +443,7 @@ impl<L: TreeFactors> TreeEngine<L> {
     }
 }
 
-impl<L: TreeFactors> Engine<f64> for TreeEngine<L> {
+impl<L: TreeFactors> Engine<L::Wide> for TreeEngine<L> {
     fn report(&self) -> FactorReport {
         let device = self.analysis.stream.device();
         let quality = &self.quality;
@@ -462,7 +471,7 @@ impl<L: TreeFactors> Engine<f64> for TreeEngine<L> {
         }
     }
 
-    fn solve(&self, b: &[f64], nrhs: usize, transpose: bool) -> Result<Vec<f64>, Error> {
+    fn solve(&self, b: &[L::Wide], nrhs: usize, transpose: bool) -> Result<Vec<L::Wide>, Error> {
         let in_solve = |e| Error::from_device(e, "solve");
         let stream = &self.analysis.stream;
         let threads = &self.analysis.threads;
@@ -471,7 +480,7 @@ impl<L: TreeFactors> Engine<f64> for TreeEngine<L> {
         stream.download(&x).map_err(in_solve)
     }
 
-    fn solve_permuted(&self, c: &mut [f64], transpose: bool) -> Result<(), Error> {
+    fn solve_permuted(&self, c: &mut [L::Wide], transpose: bool) -> Result<(), Error> {
         let Transform {
             row_perm, col_perm, ..
         } = &self.analysis.forest.transform;
@@ -481,7 +490,7 @@ impl<L: TreeFactors> Engine<f64> for TreeEngine<L> {
         } else {
             (rows, cols)
         };
-        let mut x = vec![0.0; c.len()];
+        let mut x = vec![L::Wide::default(); c.len()];
         for (&old, &value) in enter.iter().zip(&*c) {
             x[old as usize] = value;
         }
@@ -500,7 +509,7 @@ impl<L: TreeFactors> Engine<f64> for TreeEngine<L> {
     fn screen(&self) -> Result<f64, Error> {
         let n = self.analysis.forest.symbolic.n();
         // The vector is as good in any order, so it is that of A: nothing goes to the device, and no permutation.
-        engine::screen(n, self.quality.max_b, |v: &mut [f64]| {
+        engine::screen(n, self.quality.max_b, |v: &mut [L::Wide]| {
             let in_solve = |e| Error::from_device(e, "solve");
             let stream = &self.analysis.stream;
             let mut there = stream.alloc(n).map_err(in_solve)?;
@@ -510,7 +519,7 @@ impl<L: TreeFactors> Engine<f64> for TreeEngine<L> {
         })
     }
 
-    fn condition(&self, a: &[f64]) -> Result<Condition, Error> {
+    fn condition(&self, a: &[L::Wide]) -> Result<Condition, Error> {
         // Those of a triangle are others than those of all of the matrix.
         if a.len() == self.values.len() {
             self.condition_with(a)
@@ -519,7 +528,7 @@ impl<L: TreeFactors> Engine<f64> for TreeEngine<L> {
         }
     }
 
-    fn determinant(&self) -> Result<Determinant, Error> {
+    fn determinant(&self) -> Result<Determinant<L::Wide>, Error> {
         let forest = &self.analysis.forest;
         let product = self.factors().determinant(&self.analysis.stream)?;
         let transform = &forest.transform;
@@ -531,11 +540,11 @@ impl<L: TreeFactors> Engine<f64> for TreeEngine<L> {
         self.factors().perturbed()
     }
 
-    fn pivots(&self) -> Result<Option<Pivots<f64>>, Error> {
+    fn pivots(&self) -> Result<Option<Pivots<L::Wide>>, Error> {
         self.factors().pivots(&self.analysis.stream)
     }
 
-    fn solve_triangle(&self, x: &mut [f64], transpose: bool) -> Result<(), Error> {
+    fn solve_triangle(&self, x: &mut [L::Wide], transpose: bool) -> Result<(), Error> {
         let in_solve = |e| Error::from_device(e, "solve");
         let stream = &self.analysis.stream;
         let nrhs = x.len() / self.analysis.forest.symbolic.n().max(1);
@@ -546,10 +555,10 @@ impl<L: TreeFactors> Engine<f64> for TreeEngine<L> {
     }
 }
 
-impl<L: TreeFactors> AnyDeviceEngine<f64> for TreeEngine<L> {
+impl<L: TreeFactors> AnyDeviceEngine<L::Wide> for TreeEngine<L> {
     fn refactorize(
         &mut self,
-        a: &[f64],
+        a: &[L::Wide],
         pivots: PivotPolicy,
         _limits: &Limits,
     ) -> Result<(), Error> {
@@ -588,19 +597,19 @@ impl<L: TreeFactors> AnyDeviceEngine<f64> for TreeEngine<L> {
         Ok(())
     }
 
-    fn resident(&self) -> Option<&dyn ResidentEngine<f64>> {
+    fn resident(&self) -> Option<&dyn ResidentEngine<L::Wide>> {
         Some(self)
     }
 
-    fn resident_mut(&mut self) -> Option<&mut dyn ResidentEngine<f64>> {
+    fn resident_mut(&mut self) -> Option<&mut dyn ResidentEngine<L::Wide>> {
         Some(self)
     }
 }
 
-impl<L: TreeFactors> ResidentEngine<f64> for TreeEngine<L> {
+impl<L: TreeFactors> ResidentEngine<L::Wide> for TreeEngine<L> {
     fn refactorize_resident(
         &mut self,
-        a: NewValues<'_, f64>,
+        a: NewValues<'_, L::Wide>,
         pivots: PivotPolicy,
         probed: Option<&Shared>,
     ) -> Result<Option<Measures>, Error> {
@@ -613,7 +622,10 @@ impl<L: TreeFactors> ResidentEngine<f64> for TreeEngine<L> {
                 let threads = &self.analysis.threads;
                 (threads.copy_from_host(stream, &mut spare, values), check)
             }
-            NewValues::OnDevice(a) => (stream.copy_across(&mut spare, &a), &|| Ok(())),
+            NewValues::OnDevice(a) => {
+                let a = a.into_elements::<L::Wide>();
+                (stream.copy_across(&mut spare, &a), &|| Ok(()))
+            }
         };
         copied.map_err(|e| Error::from_device(e, "numeric"))?;
         self.spare = Some(std::mem::replace(&mut self.values, spare));
@@ -650,7 +662,7 @@ impl<L: TreeFactors> ResidentEngine<f64> for TreeEngine<L> {
         let mut factors = self.factors();
         let mut slot = lock(&self.scratch.known);
         let Known { x, b, .. } = known(&mut slot, stream, &pattern)?;
-        let solve = |x: &mut Buffer<f64>| factors.solve(stream, x, 1, false);
+        let solve = |x: &mut Buffer<L::Wide>| factors.solve(stream, x, 1, false);
         let matrix = self.matrix(&pattern);
         let refined = solve_gpu::refine(stream, matrix, b, x, 1, solve, options)?[0];
         if !is_above(refined.measures.normwise(), options.target) {
@@ -664,24 +676,33 @@ impl<L: TreeFactors> ResidentEngine<f64> for TreeEngine<L> {
         Ok((refined, Some(worst_row(&residual, &b))))
     }
 
-    fn upload(&self, numbers: &[f64]) -> Result<Buffer<f64>, DeviceError> {
-        self.analysis.threads.upload(&self.analysis.stream, numbers)
+    fn upload(&self, numbers: &[L::Wide]) -> Result<Buffer<f64>, DeviceError> {
+        let mut there = self.alloc(numbers.len())?;
+        let TreeAnalysis {
+            stream, threads, ..
+        } = &*self.analysis;
+        threads.copy_from_host(stream, &mut numbers_mut(&mut there), numbers)?;
+        Ok(there)
     }
 
     fn alloc(&self, len: usize) -> Result<Buffer<f64>, DeviceError> {
-        self.analysis.stream.alloc(len)
+        self.analysis
+            .stream
+            .alloc(len * <L::Wide as Scalar>::COMPONENTS)
     }
 
-    fn copy_from_host(&self, to: &mut Buffer<f64>, numbers: &[f64]) -> Result<(), DeviceError> {
-        self.analysis.stream.copy_from_host(to, numbers)
+    fn copy_from_host(&self, to: &mut Buffer<f64>, numbers: &[L::Wide]) -> Result<(), DeviceError> {
+        let stream = &self.analysis.stream;
+        stream.copy_from_host(&mut numbers_mut(to), numbers)
     }
 
-    fn download(&self, numbers: Slice<'_, f64>) -> Result<Vec<f64>, DeviceError> {
-        fetched(&self.analysis.stream, &numbers)
+    fn download(&self, numbers: Slice<'_, f64>) -> Result<Vec<L::Wide>, DeviceError> {
+        fetched(&self.analysis.stream, &numbers.into_elements())
     }
 
-    fn copy_to_host(&self, numbers: &Buffer<f64>, to: &mut [f64]) -> Result<(), DeviceError> {
-        self.analysis.stream.copy_to_host(numbers, to)
+    fn copy_to_host(&self, numbers: &Buffer<f64>, to: &mut [L::Wide]) -> Result<(), DeviceError> {
+        let stream = &self.analysis.stream;
+        stream.copy_to_host(&numbers_of(numbers), to)
     }
 
     fn begin_solve(
@@ -691,13 +712,10 @@ impl<L: TreeFactors> ResidentEngine<f64> for TreeEngine<L> {
         transpose: bool,
     ) -> Result<Search, Error> {
         let stream = &self.analysis.stream;
-        self.factors().solve(stream, x, nrhs, transpose)?;
-        Search::begin(
-            &self.scratch.idle,
-            stream,
-            x,
-            self.analysis.forest.symbolic.n(),
-        )
+        let mut x = numbers_mut::<L::Wide>(x);
+        self.factors().solve(stream, &mut x, nrhs, transpose)?;
+        let n = self.analysis.forest.symbolic.n();
+        Search::begin(&self.scratch.idle, stream, &x, n)
     }
 
     fn solve_refined(
@@ -715,11 +733,13 @@ impl<L: TreeFactors> ResidentEngine<f64> for TreeEngine<L> {
         let pattern = self.pattern(shared, transpose)?;
         let stream = &self.analysis.stream;
         let mut factors = self.factors();
-        let copied = stream.copy(x, b);
+        let (b, mut x) = (numbers_of::<L::Wide>(b), numbers_mut::<L::Wide>(x));
+        let copied = stream.copy(&mut x, &b);
         copied.map_err(|e| Error::from_device(e, "solve"))?;
-        let mut solve = |x: &mut Buffer<f64>| factors.solve(stream, x, nrhs, transpose);
-        solve(x)?;
-        solve_gpu::refine(stream, self.matrix(&pattern), b, x, nrhs, solve, options)
+        factors.solve(stream, &mut x, nrhs, transpose)?;
+        let solve = |x: &mut Buffer<L::Wide>| factors.solve(stream, x, nrhs, transpose);
+        let matrix = self.matrix(&pattern);
+        solve_gpu::refine(stream, matrix, &b, &mut x, nrhs, solve, options)
     }
 
     fn measure(
@@ -730,14 +750,15 @@ impl<L: TreeFactors> ResidentEngine<f64> for TreeEngine<L> {
     ) -> Result<Vec<Measures>, Error> {
         let pattern = self.pattern(system.shared, system.transpose)?;
         let stream = &self.analysis.stream;
-        let residual = stream.alloc(b.len());
+        let (b, x) = (numbers_of::<L::Wide>(b), numbers_of::<L::Wide>(x));
+        let residual = stream.alloc::<L::Wide>(b.len());
         let mut residual = residual.map_err(|e| Error::from_device(e, "solve"))?;
         let matrix = self.matrix(&pattern);
         Ok(solve_gpu::residuals(
             stream,
             matrix,
-            x,
-            b,
+            &x,
+            &b,
             &mut residual,
             system.nrhs,
         )?)
@@ -751,7 +772,7 @@ impl<L: TreeFactors> ResidentEngine<f64> for TreeEngine<L> {
         self.quality.pivot_range
     }
 
-    fn download_values(&self) -> Result<Vec<f64>, Error> {
+    fn download_values(&self) -> Result<Vec<L::Wide>, Error> {
         self.analysis
             .stream
             .download(&self.values)

@@ -1040,8 +1040,11 @@ impl<T: Scalar> Factors<T> {
 }
 
 /// Data that is on a device.
+///
+/// It is of `f64`. A complex number is two of these, the real part first, as CUDA's libraries have it: n of them are 2·n
+/// numbers of a buffer.
 #[cfg(feature = "gpu")]
-impl<T: RealScalar> Factors<T> {
+impl<T: Scalar> Factors<T> {
     /// As [`refactorize`](Self::refactorize), for values that are on the device and stay there: `f64`, in the order in
     /// which the analyzed matrix is stored. Those of a symmetric matrix that is stored whole are not compared across the
     /// diagonal: the lower triangle is factorized, and the probe's residual, with all values, tells if that is another matrix.
@@ -1099,7 +1102,9 @@ impl<T: RealScalar> Factors<T> {
             matches!(self.computed, Computed::Device(_)),
             "factors on the CPU take no values on a device"
         );
-        self.plan.shared.check_count(values.len());
+        self.plan
+            .shared
+            .check_count(count_of::<T>(values.len(), "values"));
         self.refactorize_slice(values.slice(..))
     }
 
@@ -1193,16 +1198,15 @@ impl<T: RealScalar> Factors<T> {
         let engine = self.computed.engine();
         let b = path.fetch(x)?;
         let solution = engine.solve(&b, nrhs, transpose)?;
-        let copied = path.backend.stream().copy_from_host(x, &solution);
-        copied.map_err(|e| Error::from_device(e, "solve"))?;
-        match solution.iter().position(|v| !v.is_finite()) {
+        path.send(x, &solution)?;
+        match solution.iter().position(|v| !v.is_number()) {
             Some(at) => {
                 let error = Error::SolutionNotFinite { row: at % self.n() };
                 Err(blamed(error, &b, self.n()))
             }
             None => {
                 let n = self.n().max(1);
-                let is_ordinary = |x: &[f64]| ORDINARY.contains(&max_abs(x));
+                let is_ordinary = |x: &[T::Wide]| ORDINARY.contains(&max_abs(x));
                 let accuracy = if solution.chunks(n).all(is_ordinary) {
                     accuracy
                 } else {
@@ -1278,11 +1282,7 @@ impl<T: RealScalar> Factors<T> {
         let b = path.fetch(b)?;
         check_right_hand_sides(&b, n)?;
         let (solution, achieved) = self.solve_columns(&b, nrhs, transpose, refinement)?;
-        let copied = path
-            .backend
-            .stream()
-            .copy_from_host(x, &T::in_f64(&solution));
-        copied.map_err(|e| Error::from_device(e, "solve"))?;
+        path.send(x, &T::in_wide(&solution))?;
         Ok(achieved)
     }
 
@@ -1292,7 +1292,8 @@ impl<T: RealScalar> Factors<T> {
         let Path::Device(path) = &self.plan.path else {
             panic!("factors on the CPU solve for no vectors on a device")
         };
-        (path, check_length(x.len(), self.n(), nrhs))
+        let len = count_of::<T>(x.len(), "entries");
+        (path, check_length(len, self.n(), nrhs))
     }
 }
 
@@ -1539,6 +1540,21 @@ fn is_out_of_range(refined: &[OnDevice]) -> bool {
     refined
         .iter()
         .any(|refined| refined.measures.is_out_of_range())
+}
+
+/// How many numbers so many components are.
+///
+/// # Panics
+///
+/// At the caller's line, if they are not whole numbers.
+#[cfg(feature = "gpu")]
+#[track_caller]
+pub(crate) fn count_of<T: Scalar>(len: usize, what: &str) -> usize {
+    assert!(
+        len.is_multiple_of(T::COMPONENTS),
+        "{what} of complex numbers are pairs, and not {len} numbers"
+    );
+    len / T::COMPONENTS
 }
 
 /// Panics at the caller's line unless `len` values are `nrhs` right-hand sides of length `n`. Answers with how many of

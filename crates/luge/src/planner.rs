@@ -24,7 +24,7 @@ use crate::device_place::{DevicePlace, symmetric_tree};
 use crate::engine::Transform;
 use crate::error::Error;
 use crate::host::{AnyHost, HostAnalysis, HostPlace};
-use crate::options::{BackendChoice, MatrixKind, Options};
+use crate::options::{BackendChoice, DeviceEngine, MatrixKind, Options};
 use crate::ordered::{round_to_powers_of_two, transform_of};
 use crate::symmetric::{Planned, Request};
 
@@ -197,7 +197,11 @@ impl Planner<f64> for Real {
         place: DevicePlace<'_>,
         forest: Forest,
     ) -> Result<Arc<dyn AnyDeviceAnalysis<f64>>, Error> {
-        place.tree(forest)
+        if place.single {
+            place.tree::<f32>(forest)
+        } else {
+            place.tree::<f64>(forest)
+        }
     }
 
     #[cfg(feature = "gpu")]
@@ -207,7 +211,11 @@ impl Planner<f64> for Real {
         ordering: &mut SymmetricOrdering,
         backend: &GpuBackend,
     ) -> Result<Arc<dyn AnyDeviceAnalysis<f64>>, Error> {
-        symmetric_tree(request, ordering, backend)
+        if request.single {
+            symmetric_tree::<f32>(request, ordering, backend)
+        } else {
+            symmetric_tree::<f64>(request, ordering, backend)
+        }
     }
 }
 
@@ -222,12 +230,21 @@ impl Planner<Complex<f64>> for OverComplex {
                 range: "Hermitian with a regularization of a complex matrix",
             });
         }
-        match options.backend {
-            BackendChoice::Cpu | BackendChoice::Auto => Ok(()),
-            backend => Err(Error::RealOnly {
-                option: "backend",
-                value: format!("{backend:?}"),
-            }),
+        if matches!(options.backend, BackendChoice::Cpu | BackendChoice::Auto) {
+            return Ok(());
+        }
+        let real_only = |option, value| Err(Error::RealOnly { option, value });
+        if options.device_engine == DeviceEngine::Columns {
+            return real_only("device_engine", format!("{:?}", options.device_engine));
+        }
+        if options.regularization.is_some() {
+            return real_only("regularization", format!("{:?}", options.backend));
+        }
+        match options.kind {
+            kind @ (MatrixKind::Hermitian | MatrixKind::PositiveDefinite) => {
+                real_only("kind", format!("{kind:?}"))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -269,22 +286,22 @@ impl Planner<Complex<f64>> for OverComplex {
     #[cfg(feature = "gpu")]
     fn tree(
         &self,
-        _place: DevicePlace<'_>,
-        _forest: Forest,
+        place: DevicePlace<'_>,
+        forest: Forest,
     ) -> Result<Arc<dyn AnyDeviceAnalysis<Complex<f64>>>, Error> {
-        unreachable!("{REFUSED}")
+        place.tree::<Complex<f64>>(forest)
     }
 
     #[cfg(feature = "gpu")]
     fn symmetric_tree(
         &self,
-        _request: &Request<'_>,
-        _ordering: &mut SymmetricOrdering,
-        _backend: &GpuBackend,
+        request: &Request<'_>,
+        ordering: &mut SymmetricOrdering,
+        backend: &GpuBackend,
     ) -> Result<Arc<dyn AnyDeviceAnalysis<Complex<f64>>>, Error> {
-        unreachable!("{REFUSED}")
+        symmetric_tree::<Complex<f64>>(request, ordering, backend)
     }
 }
 
 #[cfg(feature = "gpu")]
-const REFUSED: &str = "`check` refuses complex matrices for a device";
+const REFUSED: &str = "`check` refuses complex matrices for the columns of a device";

@@ -221,7 +221,7 @@ impl Solver {
     /// # Errors
     ///
     /// [`Error::InvalidMatrix`], [`Error::NotSquare`], [`Error::NotSymmetric`], [`Error::NotHermitian`],
-    /// [`Error::RealOnly`] for a complex matrix that is to be factorized on a device, [`Error::PermutationLength`],
+    /// [`Error::RealOnly`] for what complex matrices have on the CPU alone, [`Error::PermutationLength`],
     /// [`Error::SignsLength`], [`Error::NotFinite`],
     /// [`Error::StructurallySingular`], [`Error::ZerosOnly`], [`Error::OutOfMemory`],
     /// [`Error::IndexOverflow`], [`Error::Cancelled`], and those of the device.
@@ -308,21 +308,20 @@ impl Solver {
         ordered: (Ordering, Reservation),
         order: impl FnOnce(&OrderingOptions) -> Result<(Ordering, Reservation), Error>,
     ) -> Result<Choice<Ordering>, Error> {
-        let mut choice = self.not_chosen(ordered);
-        if T::COMPONENTS > 1 {
-            // No GPU would be used.
-            choice.backend = Backend::Cpu { no_gpu: None };
-            return Ok(choice);
-        }
+        let choice = self.not_chosen(ordered);
+        // There are no kernels for columns of complex numbers.
         #[cfg(feature = "gpu")]
-        if let Some(auto) = &self.auto {
+        if let Some(auto) = &self.auto
+            && (T::COMPONENTS == 1 || self.options.device_engine != DeviceEngine::Columns)
+        {
             let predicted = choice.ordering.0.predicted;
             let work = Work {
                 matrix,
                 on_cpu: CpuWork::General(&predicted),
                 threads: self.threads.count(),
+                components: T::COMPONENTS,
             };
-            let seconds = |(ordering, _): &(Ordering, _)| tree_seconds::<Full>(&ordering.forest);
+            let seconds = |(o, _): &(Ordering, _)| tree_seconds::<Full>(&o.forest, T::COMPONENTS);
             let order = || order(&auto.ordering);
             let chosen = auto.choose(&self.options, work, order, seconds)?;
             return Ok(choice.with(chosen, auto));
@@ -339,8 +338,8 @@ impl Solver {
         order: impl Fn(&symmetric::Request<'_>) -> Result<(SymmetricOrdering, Reservation), Error>,
     ) -> Result<Choice<SymmetricOrdering>, Error> {
         let mut choice = self.not_chosen(order(request)?);
-        if T::COMPONENTS > 1 {
-            // No GPU would be used.
+        if request.symmetry.form.conjugates::<T>() {
+            // No GPU would be used: there are no kernels for Hermitian matrices.
             choice.backend = Backend::Cpu { no_gpu: None };
             return Ok(choice);
         }
@@ -353,9 +352,11 @@ impl Solver {
                 matrix: (request.pattern.major_dim(), request.pattern.nnz()),
                 on_cpu: CpuWork::Symmetric(&predicted),
                 threads: self.threads.count(),
+                components: T::COMPONENTS,
             };
-            let seconds =
-                |(ordering, _): &(SymmetricOrdering, _)| tree_seconds::<Lower>(&ordering.forest);
+            let seconds = |(ordering, _): &(SymmetricOrdering, _)| {
+                tree_seconds::<Lower>(&ordering.forest, T::COMPONENTS)
+            };
             let order = || {
                 order(&symmetric::Request {
                     on_device: true,
@@ -466,6 +467,9 @@ impl Solver {
         let of_search = limits.reserve(bytes, "ordering")?;
         let known = matrix.map(|_| &*in_wide);
         let found = Symmetry::find(kind, &pattern, by_columns, known, &limits.cancel)?;
+        // Hermitian matrices that nobody calls so are general ones to a device.
+        let found =
+            found.filter(|(found, _)| !(self.backend.is_device() && found.form.conjugates::<T>()));
         if let Some((mut symmetry, whole)) = found {
             if self.options.regularization.is_some() {
                 symmetry.kind = SymmetricKind::Signed;
@@ -631,7 +635,7 @@ impl Solver {
             by_columns: stored.by_columns,
             remedy: Remedy::AsAsked,
             single,
-            on_device: !matches!(self.backend, Backend::Cpu { .. }),
+            on_device: self.backend.is_device(),
         };
         let sizes = values.as_deref().map(T::Wide::in_real);
         let purpose = || {

@@ -28,13 +28,15 @@ use luge_sparse::{
 
 use crate::accuracy::of_growth;
 use crate::attempts::Remedy;
+#[cfg(feature = "gpu")]
+use crate::backend::Field;
 use crate::backend::Limits;
 use crate::codec::{Sink, Source, put_forest};
 use crate::determinant::Determinant;
 #[cfg(feature = "gpu")]
 use crate::device_choice;
 #[cfg(feature = "gpu")]
-use crate::device_forest::Forest;
+use crate::device_forest::{Forest, Numbers};
 use crate::engine::Transform;
 use crate::engine_parts::{
     SYMMETRIC_QUALITY_BYTES, put_symmetric_quality, read_fronts, read_record, symmetric_quality,
@@ -226,7 +228,10 @@ impl<'a> Request<'a> {
 
     /// The plan for factors on a device, without its elimination forest from then on.
     #[cfg(feature = "gpu")]
-    pub(crate) fn forest(&self, ordering: &mut SymmetricOrdering) -> Result<Forest<Lower>, Error> {
+    pub(crate) fn forest<W: Field>(
+        &self,
+        ordering: &mut SymmetricOrdering,
+    ) -> Result<Forest<Lower>, Error> {
         let _span = tracing::info_span!("symbolic").entered();
         let transform = transform_of(ordering);
         let elimination = ordering.forest.take();
@@ -248,7 +253,7 @@ impl<'a> Request<'a> {
                 (num_values, num_entries),
                 transform,
                 (elimination.as_ref(), &ordering.pair_starts),
-                self.single,
+                Numbers::of::<W>(self.single),
                 threads,
             )
         })?;

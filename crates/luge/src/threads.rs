@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 #[cfg(feature = "gpu")]
-use luge_device::{Buffer, BufferViewMut, DeviceError, Stream};
+use luge_device::{Buffer, BufferViewMut, DeviceError, Element, Stream};
 use rayon::ThreadPool;
 
 use crate::error::Error;
@@ -62,11 +62,11 @@ impl Threads {
 #[cfg(feature = "gpu")]
 impl Threads {
     /// As [`Stream::copy_from_host`], with as many threads as are worth it.
-    pub(crate) fn copy_from_host(
+    pub(crate) fn copy_from_host<W: Element + Send + Sync>(
         &self,
         stream: &Stream,
-        destination: &mut (impl BufferViewMut<f64> + Send),
-        source: &[f64],
+        destination: &mut (impl BufferViewMut<W> + Send),
+        source: &[W],
     ) -> Result<(), DeviceError> {
         let seconds = size_of_val(source) as f64 * SECONDS_PER_BYTE;
         self.run(seconds, |threads| {
@@ -75,11 +75,11 @@ impl Threads {
     }
 
     /// As [`Stream::upload`], likewise.
-    pub(crate) fn upload(
+    pub(crate) fn upload<W: Element + Send + Sync>(
         &self,
         stream: &Stream,
-        values: &[f64],
-    ) -> Result<Buffer<f64>, DeviceError> {
+        values: &[W],
+    ) -> Result<Buffer<W>, DeviceError> {
         let mut buffer = stream.alloc(values.len())?;
         self.copy_from_host(stream, &mut buffer, values)?;
         Ok(buffer)

@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
-use luge_device::{Buffer, DeviceError, Stream};
+use luge_device::{Buffer, BufferViewMut, DeviceError, Stream};
 use luge_frontal::gpu::{
     DeviceFrontalError, DeviceFrontalLdlt, DeviceFrontalLu, DeviceQuality, DeviceScalar,
-    DeviceSymmetricQuality, DeviceTree, ExpectedPivots, MemoryPlan, MovedTree, Room,
-    SymmetricFactors, Workspace,
+    DeviceSymmetricQuality, DeviceTree, ExpectedPivots, MovedTree, Room, SymmetricFactors, WideOf,
+    Workspace,
 };
 use luge_frontal::{Full, Lower, Storage};
-use luge_sparse::{CancelFlag, Form, PivotKind, PivotPolicy};
+use luge_solve::gpu::RefineScalar;
+use luge_sparse::{CancelFlag, Form, PivotKind, PivotPolicy, Scalar};
 
-use crate::backend::Limits;
+use crate::backend::{Field, Limits};
 use crate::determinant::Determinant;
 use crate::device_forest::{Forest, Searched};
 use crate::engine::Pivots;
@@ -77,7 +78,9 @@ pub(crate) struct Place<'a, L: TreeFactors> {
 
 /// Factors of one matrix. All work on them is enqueued on the stream of their place, in order.
 pub(crate) trait TreeFactors: Send + Sync + Sized + 'static {
-    type Value: DeviceScalar;
+    type Value: DeviceScalar<Value = Self::Wide>;
+    /// The type of values of A, of right-hand sides and solutions.
+    type Wide: RefineScalar;
     type Storage: Storage;
 
     /// Whether a factorization by a threshold searches pivots beyond their fronts, as those of symmetric matrices always do.
@@ -86,7 +89,7 @@ pub(crate) trait TreeFactors: Send + Sync + Sized + 'static {
     /// Factorizes the matrix with these values of A, with pivots that are searched.
     fn factorize(
         place: Place<'_, Self>,
-        values: &Buffer<f64>,
+        values: &Buffer<Self::Wide>,
         pivots: &PivotPolicy,
     ) -> Result<(Self, TreeQuality), Error>;
 
@@ -94,7 +97,7 @@ pub(crate) trait TreeFactors: Send + Sync + Sized + 'static {
     fn factorize_beside(
         &self,
         place: Place<'_, Self>,
-        values: &Buffer<f64>,
+        values: &Buffer<Self::Wide>,
         pivots: &PivotPolicy,
     ) -> Result<(Self, TreeQuality), Error> {
         Self::factorize(place, values, pivots)
@@ -111,7 +114,7 @@ pub(crate) trait TreeFactors: Send + Sync + Sized + 'static {
     fn begin_refactorize(
         &mut self,
         stream: &Stream,
-        values: &Buffer<f64>,
+        values: &Buffer<Self::Wide>,
         pivots: &PivotPolicy,
     ) -> Result<(), Error>;
 
@@ -128,7 +131,7 @@ pub(crate) trait TreeFactors: Send + Sync + Sized + 'static {
     fn solve(
         &mut self,
         stream: &Stream,
-        x: &mut Buffer<f64>,
+        x: &mut impl BufferViewMut<Self::Wide>,
         nrhs: usize,
         transpose: bool,
     ) -> Result<(), Error>;
@@ -137,12 +140,12 @@ pub(crate) trait TreeFactors: Send + Sync + Sized + 'static {
     fn solve_scaled(
         &mut self,
         stream: &Stream,
-        x: &mut Buffer<f64>,
+        x: &mut impl BufferViewMut<Self::Wide>,
         transpose: bool,
     ) -> Result<(), Error>;
 
     /// The determinant of B.
-    fn determinant(&self, stream: &Stream) -> Result<Determinant, Error>;
+    fn determinant(&self, stream: &Stream) -> Result<Determinant<Self::Wide>, Error>;
 
     /// Columns of A whose pivots were replaced, ascending, if they are known.
     fn perturbed(&self) -> Option<Vec<usize>> {
@@ -150,7 +153,7 @@ pub(crate) trait TreeFactors: Send + Sync + Sized + 'static {
     }
 
     /// The order of elimination, as columns of A, and D, of a symmetric matrix.
-    fn pivots(&self, _stream: &Stream) -> Result<Option<Pivots<f64>>, Error> {
+    fn pivots(&self, _stream: &Stream) -> Result<Option<Pivots<Self::Wide>>, Error> {
         Ok(None)
     }
 
@@ -159,7 +162,7 @@ pub(crate) trait TreeFactors: Send + Sync + Sized + 'static {
     fn solve_triangle(
         &mut self,
         _stream: &Stream,
-        _x: &mut Buffer<f64>,
+        _x: &mut impl BufferViewMut<Self::Wide>,
         _nrhs: usize,
         _transpose: bool,
     ) -> Result<(), Error> {
@@ -176,7 +179,7 @@ pub(crate) trait TreeFactors: Send + Sync + Sized + 'static {
     /// `None` if no row has to move, or a factorization searches by itself.
     fn with_searched_pivots(
         forest: &Forest<Self::Storage>,
-        a: &[f64],
+        a: &[Self::Wide],
         pivots: PivotPolicy,
         limits: &Limits,
     ) -> Result<Searched<Self::Storage>, Error>;
@@ -204,11 +207,14 @@ fn solve_error(error: DeviceFrontalError) -> Error {
     }
 }
 
-/// Numbers on the device as `f64` on the host.
-fn download<T: DeviceScalar>(stream: &Stream, numbers: &Buffer<T>) -> Result<Vec<f64>, Error> {
+/// Numbers on the device in the wide type on the host.
+fn download<T: DeviceScalar>(
+    stream: &Stream,
+    numbers: &Buffer<T>,
+) -> Result<Vec<WideOf<T>>, Error> {
     let in_numeric = |e: DeviceError| Error::from_device(e, "numeric");
     let numbers = stream.download(numbers).map_err(in_numeric)?;
-    Ok(T::in_f64(&numbers).into_owned())
+    Ok(T::in_wide(&numbers).into_owned())
 }
 
 impl From<DeviceQuality> for TreeQuality {
@@ -225,15 +231,19 @@ impl From<DeviceQuality> for TreeQuality {
     }
 }
 
-impl<T: DeviceScalar> TreeFactors for DeviceFrontalLu<T> {
+impl<T: DeviceScalar> TreeFactors for DeviceFrontalLu<T>
+where
+    WideOf<T>: RefineScalar,
+{
     type Value = T;
+    type Wide = WideOf<T>;
     type Storage = Full;
 
     const SEARCHES: bool = true;
 
     fn factorize(
         place: Place<'_, Self>,
-        values: &Buffer<f64>,
+        values: &Buffer<WideOf<T>>,
         pivots: &PivotPolicy,
     ) -> Result<(Self, TreeQuality), Error> {
         let upload = uploading(&place);
@@ -262,7 +272,7 @@ impl<T: DeviceScalar> TreeFactors for DeviceFrontalLu<T> {
     fn begin_refactorize(
         &mut self,
         stream: &Stream,
-        values: &Buffer<f64>,
+        values: &Buffer<WideOf<T>>,
         pivots: &PivotPolicy,
     ) -> Result<(), Error> {
         let pivots = pivots.in_fronts(FRONT_THRESHOLD);
@@ -286,7 +296,7 @@ impl<T: DeviceScalar> TreeFactors for DeviceFrontalLu<T> {
     fn solve(
         &mut self,
         stream: &Stream,
-        x: &mut Buffer<f64>,
+        x: &mut impl BufferViewMut<WideOf<T>>,
         nrhs: usize,
         transpose: bool,
     ) -> Result<(), Error> {
@@ -297,16 +307,16 @@ impl<T: DeviceScalar> TreeFactors for DeviceFrontalLu<T> {
     fn solve_scaled(
         &mut self,
         stream: &Stream,
-        x: &mut Buffer<f64>,
+        x: &mut impl BufferViewMut<WideOf<T>>,
         transpose: bool,
     ) -> Result<(), Error> {
         let solved = self.solve_scaled(stream, x, transpose);
         solved.map_err(solve_error)
     }
 
-    fn determinant(&self, stream: &Stream) -> Result<Determinant, Error> {
+    fn determinant(&self, stream: &Stream) -> Result<Determinant<WideOf<T>>, Error> {
         let pivots = self.pivots(stream).map_err(numeric_error)?;
-        let pivots = T::in_f64(&pivots);
+        let pivots = T::in_wide(&pivots);
         let pivot_rows = stream.download(self.pivot_rows());
         let pivot_rows = pivot_rows.map_err(|e| Error::from_device(e, "numeric"))?;
         let mut product = Determinant::one();
@@ -339,11 +349,11 @@ impl<T: DeviceScalar> TreeFactors for DeviceFrontalLu<T> {
 
     fn with_searched_pivots(
         forest: &Forest,
-        a: &[f64],
+        a: &[WideOf<T>],
         pivots: PivotPolicy,
         limits: &Limits,
     ) -> Result<Searched, Error> {
-        forest.with_searched_pivots(a, pivots, limits)
+        forest.with_searched_pivots::<T>(a, pivots, limits)
     }
 }
 
@@ -367,14 +377,17 @@ fn uploading<'a, L: TreeFactors>(
         cancel.check()?;
         threads.run(forest.plan_seconds(), |count| {
             let symbolic = moved.symbolic(count)?;
-            let memory = MemoryPlan::new(&symbolic);
+            let memory = forest.numbers.memory_plan(&symbolic);
             Ok(forest.upload((&symbolic, &memory), room, stream, count)?)
         })
     }
 }
 
 /// What a factorization by this policy measured.
-fn symmetric_quality(quality: &DeviceSymmetricQuality, pivots: &PivotPolicy) -> TreeQuality {
+fn symmetric_quality<W: Field>(
+    quality: &DeviceSymmetricQuality,
+    pivots: &PivotPolicy,
+) -> TreeQuality {
     TreeQuality {
         num_perturbed: quality.num_perturbed,
         first_perturbed: quality.first_perturbed,
@@ -385,7 +398,8 @@ fn symmetric_quality(quality: &DeviceSymmetricQuality, pivots: &PivotPolicy) -> 
             is_definite: pivots.kind == PivotKind::Definite,
             is_searched: matches!(pivots.kind, PivotKind::Symmetric { .. }),
             form: Form::Symmetric,
-            inertia: Some(quality.inertia),
+            // Eigenvalues of a complex symmetric matrix have no signs.
+            inertia: (W::COMPONENTS == 1).then_some(quality.inertia),
             num_zero: quality.inertia.zero,
             num_two: quality.num_two,
             num_second_pass: None,
@@ -398,18 +412,18 @@ fn symmetric_quality(quality: &DeviceSymmetricQuality, pivots: &PivotPolicy) -> 
 }
 
 /// A pivot of a symmetric matrix.
-enum Pivot {
-    One(f64),
+enum Pivot<W> {
+    One(W),
     /// The entries (1, 1), (2, 1) and (2, 2).
-    Two([f64; 3]),
+    Two([W; 3]),
 }
 
 /// The pivots of which these are the entries of D: of each the one on the diagonal, and the one that couples it with the next.
-fn pivots_of(diagonal: &[f64]) -> impl Iterator<Item = Pivot> + '_ {
+fn pivots_of<W: Field>(diagonal: &[W]) -> impl Iterator<Item = Pivot<W>> + '_ {
     let mut entries = diagonal.chunks_exact(2);
     std::iter::from_fn(move || {
         let first = entries.next()?;
-        if first[1] == 0.0 {
+        if first[1] == W::zero() {
             return Some(Pivot::One(first[0]));
         }
         let second = entries.next()?;
@@ -417,15 +431,19 @@ fn pivots_of(diagonal: &[f64]) -> impl Iterator<Item = Pivot> + '_ {
     })
 }
 
-impl<T: DeviceScalar> TreeFactors for DeviceFrontalLdlt<T> {
+impl<T: DeviceScalar> TreeFactors for DeviceFrontalLdlt<T>
+where
+    WideOf<T>: RefineScalar,
+{
     type Value = T;
+    type Wide = WideOf<T>;
     type Storage = Lower;
 
     const SEARCHES: bool = false;
 
     fn factorize(
         place: Place<'_, Self>,
-        values: &Buffer<f64>,
+        values: &Buffer<WideOf<T>>,
         pivots: &PivotPolicy,
     ) -> Result<(Self, TreeQuality), Error> {
         let upload = uploading(&place);
@@ -442,13 +460,13 @@ impl<T: DeviceScalar> TreeFactors for DeviceFrontalLdlt<T> {
             _ => Self::factorize_in(space, stream, tree, values, pivots, &upload),
         };
         let (factors, quality) = found.map_err(numeric_error)?;
-        Ok((factors, symmetric_quality(&quality, pivots)))
+        Ok((factors, symmetric_quality::<WideOf<T>>(&quality, pivots)))
     }
 
     fn factorize_beside(
         &self,
         place: Place<'_, Self>,
-        values: &Buffer<f64>,
+        values: &Buffer<WideOf<T>>,
         pivots: &PivotPolicy,
     ) -> Result<(Self, TreeQuality), Error> {
         // Columns that have moved mostly have to again, and each round of moves is a new plan; unless they are so many that
@@ -461,7 +479,7 @@ impl<T: DeviceScalar> TreeFactors for DeviceFrontalLdlt<T> {
         let (factors, quality) = self
             .factorize_beside(place.stream, values, pivots, &upload)
             .map_err(numeric_error)?;
-        Ok((factors, symmetric_quality(&quality, pivots)))
+        Ok((factors, symmetric_quality::<WideOf<T>>(&quality, pivots)))
     }
 
     fn needs_search(&self) -> bool {
@@ -471,7 +489,7 @@ impl<T: DeviceScalar> TreeFactors for DeviceFrontalLdlt<T> {
     fn begin_refactorize(
         &mut self,
         stream: &Stream,
-        values: &Buffer<f64>,
+        values: &Buffer<WideOf<T>>,
         pivots: &PivotPolicy,
     ) -> Result<(), Error> {
         let begun = self.begin_refactorize(stream, values, pivots);
@@ -482,7 +500,7 @@ impl<T: DeviceScalar> TreeFactors for DeviceFrontalLdlt<T> {
         let before = self.scale();
         let quality = self.report(stream).map_err(numeric_error)?;
         Ok(match quality {
-            Some(quality) => Outcome::Done(symmetric_quality(&quality, pivots)),
+            Some(quality) => Outcome::Done(symmetric_quality::<WideOf<T>>(&quality, pivots)),
             None if self.scale() != before => Outcome::OtherScale,
             None => Outcome::OtherPivots,
         })
@@ -499,7 +517,7 @@ impl<T: DeviceScalar> TreeFactors for DeviceFrontalLdlt<T> {
     fn solve(
         &mut self,
         stream: &Stream,
-        x: &mut Buffer<f64>,
+        x: &mut impl BufferViewMut<WideOf<T>>,
         nrhs: usize,
         _transpose: bool,
     ) -> Result<(), Error> {
@@ -510,19 +528,19 @@ impl<T: DeviceScalar> TreeFactors for DeviceFrontalLdlt<T> {
     fn solve_scaled(
         &mut self,
         stream: &Stream,
-        x: &mut Buffer<f64>,
+        x: &mut impl BufferViewMut<WideOf<T>>,
         _transpose: bool,
     ) -> Result<(), Error> {
         let solved = self.solve_scaled(stream, x);
         solved.map_err(solve_error)
     }
 
-    fn determinant(&self, stream: &Stream) -> Result<Determinant, Error> {
+    fn determinant(&self, stream: &Stream) -> Result<Determinant<WideOf<T>>, Error> {
         let diagonal = download(stream, self.diagonal())?;
         let product = pivots_of(&diagonal).fold(Determinant::one(), |product, pivot| match pivot {
             Pivot::One(d) => product.times(d),
             // Divided before they are multiplied, so that nothing overflows.
-            Pivot::Two([a, b, c]) => product.times(b).times(a / b * c - b),
+            Pivot::Two([a, b, c]) => product.times(b).times(a.quotient(b) * c - b),
         });
         Ok(product)
     }
@@ -531,7 +549,7 @@ impl<T: DeviceScalar> TreeFactors for DeviceFrontalLdlt<T> {
         self.perturbed().map(<[usize]>::to_vec)
     }
 
-    fn pivots(&self, stream: &Stream) -> Result<Option<Pivots<f64>>, Error> {
+    fn pivots(&self, stream: &Stream) -> Result<Option<Pivots<WideOf<T>>>, Error> {
         Ok(Some(Pivots {
             order: self.elimination_order(),
             d: download(stream, self.diagonal())?,
@@ -541,7 +559,7 @@ impl<T: DeviceScalar> TreeFactors for DeviceFrontalLdlt<T> {
     fn solve_triangle(
         &mut self,
         stream: &Stream,
-        x: &mut Buffer<f64>,
+        x: &mut impl BufferViewMut<WideOf<T>>,
         nrhs: usize,
         transpose: bool,
     ) -> Result<(), Error> {
@@ -584,7 +602,7 @@ impl<T: DeviceScalar> TreeFactors for DeviceFrontalLdlt<T> {
 
     fn with_searched_pivots(
         _: &Forest<Lower>,
-        _: &[f64],
+        _: &[WideOf<T>],
         _: PivotPolicy,
         _: &Limits,
     ) -> Result<Searched<Lower>, Error> {

@@ -3,11 +3,14 @@
 use luge_sparse::Scalar;
 
 /// Entry `i` of the known solution that factors are probed with: pseudo-random, its components of either sign, with a
-/// [magnitude](Scalar::magnitude) in [1, 2). The kernel `set_known_solution` has the same real entries.
+/// [magnitude](Scalar::magnitude) in [1, 2). The kernel `set_known_solution` has the same entries.
 #[inline]
 pub fn known_solution<W: Scalar<Real = f64>>(i: u64) -> W {
     let count = W::COMPONENTS as u64;
-    W::from_components(|at| known_component(count * i + at as u64) / count as f64)
+    W::from_components(|at| {
+        let component = known_component(count.wrapping_mul(i).wrapping_add(at as u64));
+        component / count as f64
+    })
 }
 
 /// A number of either sign with a magnitude in [1, 2) (the finalizer of SplitMix64: Steele, Lea and Flood 2014).
@@ -45,12 +48,14 @@ mod tests {
     #[test]
     fn entries_are_those_of_the_device() {
         for i in (0..10_000).chain([u64::from(u32::MAX), u64::MAX - 1, u64::MAX]) {
-            let on_device = luge_gpu_kernels::refine::known_solution(i);
+            let on_device: f64 = luge_gpu_kernels::refine::known_solution(i);
             assert_eq!(
                 known_solution::<f64>(i).to_bits(),
                 on_device.to_bits(),
                 "{i}"
             );
+            let on_device: Complex<f64> = luge_gpu_kernels::refine::known_solution(i);
+            assert_eq!(known_solution::<Complex<f64>>(i), on_device, "{i}");
         }
     }
 }

@@ -17,11 +17,11 @@ const TOGETHER: usize = 8;
 
 /// N columns: lane l has the rows l + 32 r of them for r < R.
 #[derive(Clone, Copy)]
-pub(super) struct Columns<T: Real, const N: usize, const R: usize> {
+pub(super) struct Columns<T: Field, const N: usize, const R: usize> {
     values: [[T; R]; N],
 }
 
-impl<T: Real, const N: usize, const R: usize> Columns<T, N, R> {
+impl<T: Field, const N: usize, const R: usize> Columns<T, N, R> {
     #[inlined]
     pub fn zero() -> Self {
         Self {

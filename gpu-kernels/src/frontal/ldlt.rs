@@ -30,7 +30,7 @@
 
 use luge_kernel::prelude::*;
 
-use super::large::{FrontReal, LargeFronts, LargeSymmetric, NUM_WORDS};
+use super::large::{FrontField, LargeFronts, LargeSymmetric, NUM_WORDS};
 use super::plan::{self, ExpectedPivots, LargePlan, SmallPlan, SymmetricWork, TILE, Work};
 use super::small::SmallFronts;
 use super::small_symmetric::SmallSymmetric;
@@ -42,13 +42,13 @@ use super::work::Seen;
 macro_rules! factorization {
     (
         $(#[$doc:meta])*
-        $name:ident: $search:literal, $expectation:ident;
+        $name:ident: [$($types:tt)*], $search:literal, $expectation:ident;
         ($work:ident $(, $own:ident: $own_type:ident)?)
         require($($require:tt)*)
     ) => {
         $(#[$doc])*
         #[kernel(
-            T = [f32, f64],
+            T = [$($types)*],
             max_threads(256),
             min_blocks(2),
             require(
@@ -66,7 +66,7 @@ macro_rules! factorization {
                 $($require)*
             )
         )]
-        pub unsafe fn $name<T: FrontReal>(
+        pub unsafe fn $name<T: FrontField>(
             $work: Work<T>,
             symmetric: SymmetricWork<T>,
             $($own: $own_type<T>,)?
@@ -129,7 +129,7 @@ factorization! {
     ///
     /// Threads, writes, orders, launch and preconditions: as there. Also writes D, for each pivot whoever eliminates it; tiles
     /// read it behind the flag of the tile on the diagonal.
-    ldlt_fronts: false, AnySign;
+    ldlt_fronts: [f32, f64, Complex<f64>: min_blocks(1)], false, AnySign;
     (work)
     require()
 }
@@ -145,7 +145,7 @@ factorization! {
     /// `failed` has the epoch. What it leaves as factors is of no use.
     ///
     /// Threads, writes, orders, launch and preconditions: as there.
-    ldlt_fronts_search: true, AnySign;
+    ldlt_fronts_search: [f32, f64, Complex<f64>: min_blocks(1)], true, AnySign;
     (work)
     require()
 }
@@ -158,7 +158,7 @@ factorization! {
     ///
     /// Threads, writes, orders, launch and preconditions: as there. Also writes, of `expected.replaced`, the place whose number it
     /// drew: whoever replaces a pivot. What is expected of pivots is not zero.
-    ldlt_fronts_signed: false, expected;
+    ldlt_fronts_signed: [f32, f64], false, expected;
     (work, expected: ExpectedPivots)
     require(
         expected.pivots.len() == work.row_places.len(),

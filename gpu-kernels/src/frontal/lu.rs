@@ -27,23 +27,24 @@
 //!
 //! # Wide fronts
 //!
-//! Where there are some, [`lu_wide_fronts_search`](fn@lu_wide_fronts_search) and [`lu_wide_fronts`](fn@lu_wide_fronts)
+//! Of complex numbers no tile has room in the shared memory, so no front is wide. Where there are some, [`lu_wide_fronts_search`](fn@lu_wide_fronts_search) and [`lu_wide_fronts`](fn@lu_wide_fronts)
 //! go on where those have ended. Where elements would take too much memory, both take turns.
 
 use luge_kernel::prelude::*;
 
-use super::large::{FrontReal, LargeFronts, NUM_WORDS};
+use super::large::{FrontField, LargeFronts, NUM_WORDS};
 use super::plan::{self, LargePlan, SmallPlan, TILE, WIDE_TILE, Work};
 use super::small::SmallFronts;
 use super::symmetric::Lu;
 use super::work::Seen;
 
-/// Defines a kernel that factorizes; they differ in how they come by pivots.
+/// Defines a kernel that factorizes; they differ in how they come by pivots. Of complex numbers the shared memory holds one
+/// block, which so may have all registers.
 macro_rules! factorization {
     ($(#[$doc:meta])* $name:ident, $search:literal) => {
         $(#[$doc])*
         #[kernel(
-            T = [f32, f64],
+            T = [f32, f64, Complex<f64>: min_blocks(1)],
             max_threads(256),
             min_blocks(2),
             require(
@@ -58,7 +59,7 @@ macro_rules! factorization {
                 work.report.len() == plan::report::LEN
             )
         )]
-        pub unsafe fn $name<T: FrontReal>(work: Work<T>, small: SmallPlan, large: LargePlan) {
+        pub unsafe fn $name<T: FrontField>(work: Work<T>, small: SmallPlan, large: LargePlan) {
             let words = shared_array![u32; NUM_WORDS];
             let rows = shared_array![u32; plan::WHOLE_FRONT as usize];
             let shared = dynamic_shared::<T>(0, plan::BLOCK_VALUES as usize);
@@ -143,7 +144,7 @@ macro_rules! wide_factorization {
                 work.report.len() == plan::report::LEN
             )
         )]
-        pub unsafe fn $name<T: FrontReal>(work: Work<T>, wide: LargePlan) {
+        pub unsafe fn $name<T: FrontField>(work: Work<T>, wide: LargePlan) {
             let words = shared_array![u32; NUM_WORDS];
             let rows = shared_array![u32; plan::WIDE_TILE as usize];
             let fronts = LargeFronts::<T, WIDE_TILE, Lu> {

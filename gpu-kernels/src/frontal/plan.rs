@@ -248,7 +248,7 @@ const EXPONENT_BIAS: i32 = 1 << 15;
 
 /// What small and large fronts have in common; see [`lu_fronts`](fn@super::lu::lu_fronts).
 #[derive(Clone, Copy, KernelArgs)]
-pub struct Work<T: Real> {
+pub struct Work<T: Field> {
     /// Number of this factorization, from 1: counters and flags count on from one to the next.
     pub epoch: u32,
     /// Not zero if launches of the factorization came before: their report goes on.
@@ -256,12 +256,12 @@ pub struct Work<T: Real> {
     /// The diagonal is taken if it reaches so much of the largest candidate; of a symmetric matrix this is u, the
     /// reciprocal of how large entries of L may be that a search leaves, or the part of an [expected pivot](ExpectedPivots)
     /// that one has to exceed.
-    pub threshold: T,
+    pub threshold: T::Real,
     /// A smaller pivot is replaced by this one, with its sign; of a symmetric matrix what is smaller counts as zero.
-    pub smallest: T,
+    pub smallest: T::Real,
     /// A search leaves columns out of L in which entries would be larger than this, and marks them in `failed`; infinite: a
     /// search of LU takes what its fronts have.
-    pub max_l: T,
+    pub max_l: T::Real,
     /// Row of the parent of each row below a front's pivots.
     pub relative: Global<u32>,
     /// Which value of A each entry of B is.
@@ -269,7 +269,7 @@ pub struct Work<T: Real> {
     /// Where each entry of B goes: [`place`].
     pub places: Global<u32>,
     /// Values of A.
-    pub values: Global<f64>,
+    pub values: Global<T::Wide>,
     /// Elements that have arrived at each large front, in all factorizations so far.
     pub arrived: GlobalMut<u32>,
     /// Panels of the fronts.
@@ -292,11 +292,11 @@ pub struct Work<T: Real> {
 
 /// What the factorization of a symmetric matrix needs beside that; see [`ldlt_fronts`](fn@super::ldlt::ldlt_fronts).
 #[derive(Clone, Copy, KernelArgs)]
-pub struct SymmetricWork<T: Real> {
+pub struct SymmetricWork<T: Field> {
     /// A search keeps the pivots that are known where no entry of L gets larger than this,
-    pub known_l: T,
+    pub known_l: T::Real,
     /// and where there are tiles below, no entry of that on the diagonal than this.
-    pub known_l_of_tile: T,
+    pub known_l_of_tile: T::Real,
     /// Not zero if all pivots have to be positive.
     pub definite: u32,
     /// Two values for each pivot, in the order of elimination: D's entry on the diagonal, and the one that couples it with
@@ -308,7 +308,7 @@ pub struct SymmetricWork<T: Real> {
 
 /// What is expected of the pivots of a symmetric matrix; see [`ldlt_fronts_signed`](fn@super::ldlt::ldlt_fronts_signed).
 #[derive(Clone, Copy, KernelArgs)]
-pub struct ExpectedPivots<T: Real> {
+pub struct ExpectedPivots<T: Field> {
     /// By what each is replaced, in the order of elimination, if it has not the sign of that: not zero.
     pub pivots: Global<T>,
     /// Those that were, in any order; as many as are counted.

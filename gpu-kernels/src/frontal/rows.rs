@@ -15,7 +15,7 @@ pub(super) struct RowChoice {
     pub is_acceptable: bool,
 }
 
-impl<T: Real> Work<T> {
+impl<T: Field> Work<T> {
     /// Whether a search of LU leaves out columns for which it has no acceptable pivot.
     #[inlined]
     pub(super) fn leaves_out(self) -> bool {
@@ -32,10 +32,10 @@ impl<T: Real> Work<T> {
         (j, k, m): (u32, u32, u32),
     ) -> RowChoice {
         let first = j + thread::lane_id();
-        let (mut row, mut most) = (j, T::ZERO);
+        let (mut row, mut most) = (j, T::Real::ZERO);
         let mut i = first;
         while i < k {
-            let size = column(i).abs();
+            let size = column(i).magnitude();
             if size > most {
                 (row, most) = (i, size);
             }
@@ -51,7 +51,7 @@ impl<T: Real> Work<T> {
             }
             distance /= 2;
         }
-        let of_diagonal = column(j).abs();
+        let of_diagonal = column(j).magnitude();
         let prefers_diagonal = of_diagonal >= self.threshold * most;
         if !self.leaves_out() {
             return RowChoice {
@@ -59,12 +59,12 @@ impl<T: Real> Work<T> {
                 is_acceptable: true,
             };
         }
-        let (mut largest, mut is_finite) = (T::ZERO, true);
+        let (mut largest, mut is_finite) = (T::Real::ZERO, true);
         let mut i = first;
         while i < m {
             let value = column(i);
             is_finite = is_finite && value.is_number();
-            largest = largest.max(value.abs());
+            largest = largest.max(value.magnitude());
             i += warp::WARP_SIZE;
         }
         // What is not finite is noted when it is a pivot, and goes nowhere before.
@@ -75,7 +75,7 @@ impl<T: Real> Work<T> {
         }
         RowChoice {
             row,
-            is_acceptable: !is_finite || most > T::ZERO && largest <= self.max_l * most,
+            is_acceptable: !is_finite || most > T::Real::ZERO && largest <= self.max_l * most,
         }
     }
 

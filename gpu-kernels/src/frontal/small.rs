@@ -17,7 +17,7 @@ use super::work::{Seen, quotient};
 
 /// The small fronts.
 #[derive(Clone, Copy)]
-pub(super) struct SmallFronts<T: Real, K> {
+pub(super) struct SmallFronts<T: Field, K> {
     pub work: Work<T>,
     pub kind: K,
     pub plan: SmallPlan,
@@ -111,7 +111,7 @@ fn front_of(word: u32) -> SmallFrontIn<OfLanes> {
     SmallFront::within(OfLanes { word, first: 0 })
 }
 
-impl<T: Real, K: EliminateSmall<T>> SmallFronts<T, K> {
+impl<T: Field, K: EliminateSmall<T>> SmallFronts<T, K> {
     /// Works on fronts until there are none that can be begun. All threads of the grid call it.
     #[inlined]
     pub fn run<const SEARCH: bool>(self, seen: &mut Seen<T>) {
@@ -237,8 +237,8 @@ impl<T: Real, K: EliminateSmall<T>> SmallFronts<T, K> {
     }
 
     #[inlined]
-    fn read_value(self, word: u32, ahead: Ahead) -> f64 {
-        let mut value = 0.0;
+    fn read_value(self, word: u32, ahead: Ahead) -> T::Wide {
+        let mut value = T::Wide::ZERO;
         if thread::lane_id() < front_of(word).num_entries() {
             value = self.work.values.get(ahead.source as usize);
         }
@@ -262,7 +262,7 @@ impl<T: Real, K: EliminateSmall<T>> SmallFronts<T, K> {
         self,
         word: u32,
         ahead: Ahead,
-        value: f64,
+        value: T::Wide,
         kept: Option<Kept>,
         seen: &mut Seen<T>,
     ) -> Kept {
@@ -305,7 +305,7 @@ impl<T: Real, K: EliminateSmall<T>> SmallFronts<T, K> {
         self,
         word: u32,
         ahead: Ahead,
-        value: f64,
+        value: T::Wide,
         first: u32,
         m: u32,
         seen: &mut Seen<T>,
@@ -465,7 +465,7 @@ impl<T: Real, K: EliminateSmall<T>> SmallFronts<T, K> {
     }
 }
 
-impl<T: Real> EliminateSmall<T> for Lu {
+impl<T: Field> EliminateSmall<T> for Lu {
     #[inlined]
     fn eliminate<const SEARCH: bool>(
         fronts: SmallFronts<T, Self>,
@@ -477,7 +477,7 @@ impl<T: Real> EliminateSmall<T> for Lu {
     }
 }
 
-impl<T: Real> SmallFronts<T, Lu> {
+impl<T: Field> SmallFronts<T, Lu> {
     /// Eliminates the columns of the pivots, and updates the rest. A search leaves columns without a pivot out: zeros in L and
     /// on the diagonal.
     #[inlined]

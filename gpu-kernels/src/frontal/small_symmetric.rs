@@ -11,7 +11,7 @@ use super::symmetric::{Expectation, FrontKind, Group, Verdict, all_serve};
 use super::work::Seen;
 
 /// How the pivots of a small front are eliminated.
-pub(super) trait EliminateSmall<T: Real>: FrontKind<T> {
+pub(super) trait EliminateSmall<T: Field>: FrontKind<T> {
     /// Eliminates the columns of the pivots, and updates the rest. All lanes of a warp call it.
     fn eliminate<const SEARCH: bool>(
         fronts: SmallFronts<T, Self>,
@@ -23,12 +23,12 @@ pub(super) trait EliminateSmall<T: Real>: FrontKind<T> {
 
 /// What small fronts of symmetric matrices need beside the others.
 #[derive(Clone, Copy)]
-pub(super) struct SmallSymmetric<T: Real, E> {
+pub(super) struct SmallSymmetric<T: Field, E> {
     pub work: SymmetricWork<T>,
     pub expectation: E,
 }
 
-impl<T: Real, E: Expectation<T>> FrontKind<T> for SmallSymmetric<T, E> {
+impl<T: Field, E: Expectation<T>> FrontKind<T> for SmallSymmetric<T, E> {
     const SYMMETRIC: bool = true;
 
     #[inlined]
@@ -37,7 +37,7 @@ impl<T: Real, E: Expectation<T>> FrontKind<T> for SmallSymmetric<T, E> {
     }
 }
 
-impl<T: Real, E: Expectation<T>> EliminateSmall<T> for SmallSymmetric<T, E> {
+impl<T: Field, E: Expectation<T>> EliminateSmall<T> for SmallSymmetric<T, E> {
     #[inlined]
     fn eliminate<const SEARCH: bool>(
         fronts: SmallFronts<T, Self>,
@@ -57,7 +57,7 @@ struct Choice {
     partner: u32,
 }
 
-impl<T: Real, E: Expectation<T>> SmallFronts<T, SmallSymmetric<T, E>> {
+impl<T: Field, E: Expectation<T>> SmallFronts<T, SmallSymmetric<T, E>> {
     #[inlined]
     fn place(self, sizes: Sizes, i: u32, j: u32) -> usize {
         (self.base + sizes.first + j * (sizes.k + sizes.c) + i) as usize
@@ -287,7 +287,7 @@ impl<T: Real, E: Expectation<T>> SmallFronts<T, SmallSymmetric<T, E>> {
             multiplier = self.work.multiplier(value, d, inverse, &mut tried);
             tried.entry(value, false);
         }
-        if TRIAL && !all_serve(multiplier.abs() <= self.kind.work.known_l, &tried) {
+        if TRIAL && !all_serve(multiplier.magnitude() <= self.kind.work.known_l, &tried) {
             return false;
         }
         seen.after_trial(&tried);
@@ -338,7 +338,7 @@ impl<T: Real, E: Expectation<T>> SmallFronts<T, SmallSymmetric<T, E>> {
         }
         let [first, second] = multipliers;
         let known_l = self.kind.work.known_l;
-        let is_bounded = first.abs() <= known_l && second.abs() <= known_l;
+        let is_bounded = first.magnitude() <= known_l && second.magnitude() <= known_l;
         if TRIAL && !all_serve(is_bounded, &tried) {
             return false;
         }

@@ -16,7 +16,7 @@ use super::plan::{ExpectedPivots, SymmetricWork, Work, kind, report, state};
 use super::work::Seen;
 
 /// The kind of a factorization, by what it stores of a front.
-pub(super) trait FrontKind<T: Real>: Copy {
+pub(super) trait FrontKind<T: Field>: Copy {
     /// Whether rows and columns of pivots move together, and only the lower triangle is kept.
     const SYMMETRIC: bool;
 
@@ -29,7 +29,7 @@ pub(super) trait FrontKind<T: Real>: Copy {
 #[derive(Clone, Copy)]
 pub(super) struct Lu;
 
-impl<T: Real> FrontKind<T> for Lu {
+impl<T: Field> FrontKind<T> for Lu {
     const SYMMETRIC: bool = false;
 
     #[inlined]
@@ -39,7 +39,7 @@ impl<T: Real> FrontKind<T> for Lu {
 }
 
 /// What is expected of the pivots of order 1 of a symmetric matrix before they are divided by.
-pub(super) trait Expectation<T: Real>: Copy {
+pub(super) trait Expectation<T: Field>: Copy {
     /// Whether it is a sign. Then all pivots are of order 1, in the order that was planned.
     const OF_SIGNS: bool;
 
@@ -54,7 +54,7 @@ pub(super) trait Expectation<T: Real>: Copy {
 #[derive(Clone, Copy)]
 pub(super) struct AnySign;
 
-impl<T: Real> Expectation<T> for AnySign {
+impl<T: Field> Expectation<T> for AnySign {
     const OF_SIGNS: bool = false;
 
     #[inlined]
@@ -66,7 +66,7 @@ impl<T: Real> Expectation<T> for AnySign {
     fn note_replaced(self, _: &Work<T>, _: u32) {}
 }
 
-impl<T: Real> Expectation<T> for ExpectedPivots<T> {
+impl<T: Field> Expectation<T> for ExpectedPivots<T> {
     const OF_SIGNS: bool = true;
 
     #[inlined]
@@ -130,7 +130,7 @@ impl Group {
 
     /// The largest that the lanes of the group have.
     #[inlined]
-    fn largest<T: Real>(self, value: T) -> T {
+    fn largest<R: Real>(self, value: R) -> R {
         warp::fold(self.lanes, value, |most, other| most.max(other))
     }
 }
@@ -142,14 +142,14 @@ const ALPHA: f64 = 0.64;
 
 /// E⁻¹ for E = `[d11 d21; d21 d22]`, as (11), (21), (22).
 #[inlined]
-pub(super) fn inverse_of_two<T: Real>(d11: T, d21: T, d22: T) -> [T; 3] {
+pub(super) fn inverse_of_two<T: Field>(d11: T, d21: T, d22: T) -> [T; 3] {
     // Scaled, so that no product of two entries overflows.
-    let size = d11.abs().max(d21.abs()).max(d22.abs());
-    let determinant = (d11 / size) * d22 - (d21 / size) * d21;
+    let size = d11.magnitude().max(d21.magnitude()).max(d22.magnitude());
+    let determinant = d11.over_real(size) * d22 - d21.over_real(size) * d21;
     [
-        d22 / size / determinant,
-        -d21 / size / determinant,
-        d11 / size / determinant,
+        d22.over_real(size).quotient(determinant),
+        (-d21).over_real(size).quotient(determinant),
+        d11.over_real(size).quotient(determinant),
     ]
 }
 
@@ -164,30 +164,30 @@ const KNOWN: f64 = 1.0 / 16.0;
 /// Whether the determinant of a block of order 2 is at least so many times the larger of the products it is the difference
 /// of.
 #[inlined]
-fn is_regular<T: Real>(d11: T, d21: T, d22: T, least: f64) -> bool {
-    let size = d11.abs().max(d21.abs()).max(d22.abs());
-    let (left, right) = ((d11 / size) * d22, (d21 / size) * d21);
-    let least = T::from_f64(least) * left.abs().max(right.abs());
-    let determinant = (left - right).abs();
-    determinant >= least && determinant > T::ZERO
+fn is_regular<T: Field>(d11: T, d21: T, d22: T, least: f64) -> bool {
+    let size = d11.magnitude().max(d21.magnitude()).max(d22.magnitude());
+    let (left, right) = (d11.over_real(size) * d22, d21.over_real(size) * d21);
+    let least = T::Real::from_f64(least) * left.magnitude().max(right.magnitude());
+    let determinant = (left - right).magnitude();
+    determinant >= least && determinant > T::Real::ZERO
 }
 
-impl<T: Real> Work<T> {
+impl<T: Field> Work<T> {
     /// Whether a magnitude counts as zero.
     #[inlined]
-    pub(super) fn counts_as_zero(self, size: T) -> bool {
-        size == T::ZERO || size < self.smallest
+    pub(super) fn counts_as_zero(self, size: T::Real) -> bool {
+        size == T::Real::ZERO || size < self.smallest
     }
 
     /// What is divided by for a pivot that came so, and whether that is the one that is `expected`: it is if the one that came
     /// has another sign, or is at most the part of it that the threshold says. What is not a number stays.
     #[inlined]
     pub(super) fn with_sign(self, came: T, expected: T) -> (T, bool) {
-        let part = expected.abs() * self.threshold;
-        let is_replaced = if expected < T::ZERO {
-            -came <= part
+        let part = expected.magnitude() * self.threshold;
+        let is_replaced = if expected.real() < T::Real::ZERO {
+            -came.real() <= part
         } else {
-            came <= part
+            came.real() <= part
         };
         (if is_replaced { expected } else { came }, is_replaced)
     }
@@ -196,11 +196,11 @@ impl<T: Real> Work<T> {
     /// that counts as zero has a column that does so too, or what was seen says that it does not serve.
     #[inlined]
     pub(super) fn multiplier(self, value: T, d: T, inverse: T, seen: &mut Seen<T>) -> T {
-        if !self.counts_as_zero(d.abs()) {
+        if !self.counts_as_zero(d.magnitude()) {
             return super::work::quotient(value, d, inverse);
         }
-        if !self.counts_as_zero(value.abs()) {
-            seen.max_l = T::ZERO.reciprocal();
+        if !self.counts_as_zero(value.magnitude()) {
+            seen.max_l = T::Real::ZERO.reciprocal();
         }
         T::ZERO
     }
@@ -208,9 +208,9 @@ impl<T: Real> Work<T> {
     /// The inverse of a pivot of order 2; zeros if it has none, in which case what was seen says so.
     #[inlined]
     pub(super) fn inverse(self, [d11, d21, d22]: [T; 3], seen: &mut Seen<T>) -> [T; 3] {
-        let size = d11.abs().max(d21.abs()).max(d22.abs());
+        let size = d11.magnitude().max(d21.magnitude()).max(d22.magnitude());
         if self.counts_as_zero(size) || !is_regular(d11, d21, d22, KNOWN) {
-            seen.max_l = T::ZERO.reciprocal();
+            seen.max_l = T::Real::ZERO.reciprocal();
             return [T::ZERO; 3];
         }
         inverse_of_two(d11, d21, d22)
@@ -226,15 +226,15 @@ impl<T: Real> Work<T> {
         p: u32,
         (j, k, m): (u32, u32, u32),
     ) -> u32 {
-        let size = entry(p, p).abs();
+        let size = entry(p, p).magnitude();
         // The largest of the lane's candidates, and the largest of its other rows.
-        let (mut most, mut partner, mut others) = (T::ZERO, p, T::ZERO);
+        let (mut most, mut partner, mut others) = (T::Real::ZERO, p, T::Real::ZERO);
         let mut is_finite = true;
         let mut i = j + group.lane();
         while i < m {
             let value = entry(i, p);
             is_finite = is_finite && value.is_number();
-            let size = value.abs();
+            let size = value.magnitude();
             if i != p {
                 if i < k && size > most {
                     others = others.max(most);
@@ -249,7 +249,7 @@ impl<T: Real> Work<T> {
         let beside = group.largest(most.max(others));
         let is_zero = self.counts_as_zero(size.max(beside));
         let may_be_one = !self.counts_as_zero(size) && size >= self.threshold * beside;
-        let is_one = may_be_one && size >= T::from_f64(ALPHA) * beside;
+        let is_one = may_be_one && size >= T::Real::from_f64(ALPHA) * beside;
         let mut said = if !is_finite {
             Verdict::NOT_FINITE
         } else if is_zero {
@@ -279,7 +279,7 @@ impl<T: Real> Work<T> {
         let of_first = group.largest(others);
         let growth = self.growth_of_two(group, entry, (p, partner), (j, m), of_first);
         if is_finite && !is_zero && !is_one {
-            let may_be_two = self.threshold * growth <= T::ONE;
+            let may_be_two = self.threshold * growth <= T::Real::ONE;
             // 0 · ∞ is no growth, and compares as such.
             let bounds_better = growth * size < beside;
             said = if may_be_one && !bounds_better {
@@ -302,28 +302,28 @@ impl<T: Real> Work<T> {
         entry: impl Fn(u32, u32) -> T,
         (p, t): (u32, u32),
         (j, m): (u32, u32),
-        of_first: T,
-    ) -> T {
-        let mut of_second = T::ZERO;
+        of_first: T::Real,
+    ) -> T::Real {
+        let mut of_second = T::Real::ZERO;
         let mut is_finite = true;
         let mut i = j + group.lane();
         while i < m {
             let value = entry(i, t);
             is_finite = is_finite && value.is_number();
             if i != p && i != t {
-                of_second = of_second.max(value.abs());
+                of_second = of_second.max(value.magnitude());
             }
             i += group.lanes;
         }
         let is_finite = group.all(is_finite);
         let of_second = group.largest(of_second);
         let (d11, d21, d22) = (entry(p, p), entry(t, p), entry(t, t));
-        let size = d11.abs().max(d21.abs()).max(d22.abs());
+        let size = d11.magnitude().max(d21.magnitude()).max(d22.magnitude());
         if p == t || !is_finite || self.counts_as_zero(size) || !is_regular(d11, d21, d22, FOUND) {
-            return T::ZERO.reciprocal();
+            return T::Real::ZERO.reciprocal();
         }
         let [e11, e21, e22] = inverse_of_two(d11, d21, d22);
-        let (e11, e21, e22) = (e11.abs(), e21.abs(), e22.abs());
+        let (e11, e21, e22) = (e11.magnitude(), e21.magnitude(), e22.magnitude());
         (e11 * of_first + e21 * of_second).max(e21 * of_first + e22 * of_second)
     }
 }
@@ -331,11 +331,11 @@ impl<T: Real> Work<T> {
 /// Whether a trial succeeds, by what each lane of a warp has seen in it: whether L is bounded, and whether it is lost. All
 /// lanes call it.
 #[inlined]
-pub(super) fn all_serve<T: Real>(is_bounded: bool, tried: &Seen<T>) -> bool {
-    warp::vote_all(warp::FULL_MASK, is_bounded && tried.max_l == T::ZERO)
+pub(super) fn all_serve<T: Field>(is_bounded: bool, tried: &Seen<T>) -> bool {
+    warp::vote_all(warp::FULL_MASK, is_bounded && tried.max_l == T::Real::ZERO)
 }
 
-impl<T: Real> SymmetricWork<T> {
+impl<T: Field> SymmetricWork<T> {
     /// D's entries for a pivot, as [`FrontKind::kept`] has them.
     #[inlined]
     pub(super) fn kept(self, pivot: u32) -> [T; 2] {
@@ -356,7 +356,7 @@ impl<T: Real> SymmetricWork<T> {
     ) -> T {
         let is_first = of_kind == kind::FIRST_OF_TWO;
         let off = if is_first { off } else { T::ZERO };
-        let is_zero = of_kind == kind::ONE && work.counts_as_zero(d.abs());
+        let is_zero = of_kind == kind::ONE && work.counts_as_zero(d.magnitude());
         let d = if is_zero { T::ZERO } else { d };
         self.diagonal.set(2 * pivot as usize, d);
         self.diagonal.set(2 * pivot as usize + 1, off);
@@ -366,35 +366,38 @@ impl<T: Real> SymmetricWork<T> {
             work.note_first(report::FIRST_NOT_FINITE, pivot);
         }
         if of_kind == kind::ONE {
-            seen.num_negative += u32::from(d < T::ZERO);
+            seen.num_negative += u32::from(d.real() < T::Real::ZERO);
             if is_zero {
                 seen.num_zero += 1;
                 work.note_first(report::FIRST_ZERO, pivot);
             } else {
-                seen.pivot(d.abs(), d.abs());
+                seen.pivot(d.magnitude(), d.magnitude());
             }
             // What is not a number is not positive.
-            let is_positive = d > T::ZERO;
+            let is_positive = d.real() > T::Real::ZERO;
             if self.definite != 0 && !is_positive {
                 work.note_first(report::FIRST_NEGATIVE, pivot);
             }
         } else if is_first {
             // One that was found for other values may have come apart.
             seen.num_two += u32::from(off != T::ZERO);
-            let size = d.abs().max(off.abs()).max(next.abs());
+            let size = d.magnitude().max(off.magnitude()).max(next.magnitude());
             // A sixteenth of one of the products at least, so its sign is right.
-            let determinant = (d / size) * next - (off / size) * off;
-            if determinant < T::ZERO {
+            let determinant = d.over_real(size) * next - off.over_real(size) * off;
+            if determinant.real() < T::Real::ZERO {
                 seen.num_negative += 1;
-            } else if d < T::ZERO {
+            } else if d.real() < T::Real::ZERO {
                 seen.num_negative += 2;
             }
-            let half = T::from_f64(0.5);
-            let (sum, difference) = (half * d + half * next, half * d - half * next);
-            let (x, y) = (difference / size, off / size);
-            let large = x.mul_add(x, y * y).sqrt().mul_add(size, sum.abs());
+            let half = T::Real::from_f64(0.5);
+            let (d, next) = (d.scale(half), next.scale(half));
+            let (sum, difference) = (d + next, d - next);
+            let x = difference.over_real(size).magnitude();
+            let y = off.over_real(size).magnitude();
+            // The singular values of a complex block are these to a factor of two.
+            let large = x.mul_add(x, y * y).sqrt().mul_add(size, sum.magnitude());
             // The product of the eigenvalues is the determinant.
-            seen.pivot(determinant.abs() * (size / large), large);
+            seen.pivot(determinant.magnitude() * (size / large), large);
         } else if of_kind == kind::NONE {
             work.fail(pivot, seen);
         }

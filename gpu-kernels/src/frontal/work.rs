@@ -6,13 +6,13 @@ use super::plan::{Work, exponent, report, state};
 
 /// What a thread has seen so far.
 #[derive(Clone, Copy)]
-pub(super) struct Seen<T: Real> {
+pub(super) struct Seen<T: Field> {
     pub max_b: f64,
-    pub max_u: T,
-    pub max_l: T,
+    pub max_u: T::Real,
+    pub max_l: T::Real,
     /// Of a symmetric matrix: the smallest and the largest magnitude of an eigenvalue of D, but for zeros.
-    pub min_pivot: T,
-    pub max_pivot: T,
+    pub min_pivot: T::Real,
+    pub max_pivot: T::Real,
     /// Negative eigenvalues of D.
     pub num_negative: u32,
     /// Its pivots of order 2.
@@ -25,15 +25,15 @@ pub(super) struct Seen<T: Real> {
     pub num_searched: u32,
 }
 
-impl<T: Real> Seen<T> {
+impl<T: Field> Seen<T> {
     #[inlined]
     pub fn nothing() -> Self {
         Self {
             max_b: 0.0,
-            max_u: T::ZERO,
-            max_l: T::ZERO,
-            min_pivot: T::ZERO.reciprocal(),
-            max_pivot: T::ZERO,
+            max_u: T::Real::ZERO,
+            max_l: T::Real::ZERO,
+            min_pivot: T::Real::ZERO.reciprocal(),
+            max_pivot: T::Real::ZERO,
             num_negative: 0,
             num_two: 0,
             num_zero: 0,
@@ -46,7 +46,7 @@ impl<T: Real> Seen<T> {
     #[inlined]
     pub fn before_trial(&self) -> Self {
         Self {
-            max_l: T::ZERO,
+            max_l: T::Real::ZERO,
             ..*self
         }
     }
@@ -60,7 +60,7 @@ impl<T: Real> Seen<T> {
 
     /// Takes note of the magnitudes of the eigenvalues of a pivot.
     #[inlined]
-    pub fn pivot(&mut self, small: T, large: T) {
+    pub fn pivot(&mut self, small: T::Real, large: T::Real) {
         self.min_pivot = self.min_pivot.min(small);
         self.max_pivot = self.max_pivot.max(large);
     }
@@ -68,7 +68,7 @@ impl<T: Real> Seen<T> {
     /// Takes note of an entry of the factors.
     #[inlined]
     pub fn entry(&mut self, value: T, is_lower: bool) {
-        let size = value.abs();
+        let size = value.magnitude();
         if is_lower {
             self.max_l = self.max_l.max(size);
         } else {
@@ -81,7 +81,7 @@ impl<T: Real> Seen<T> {
 /// exactly does, and a singular matrix of small integers has a pivot of zero (P. W. Markstein, "Computation of
 /// elementary functions on the IBM RISC System/6000 processor", IBM J. Res. Dev. 34, 1990).
 #[inlined]
-pub(super) fn quotient<T: Real>(value: T, divisor: T, inverse: T) -> T {
+pub(super) fn quotient<T: Field>(value: T, divisor: T, inverse: T) -> T {
     let quotient = value * inverse;
     let rest = (-quotient).mul_add(divisor, value);
     rest.mul_add(inverse, quotient)
@@ -89,10 +89,12 @@ pub(super) fn quotient<T: Real>(value: T, divisor: T, inverse: T) -> T {
 
 /// `value` · 2^`exponent` for |exponent| <= 2044.
 #[inlined]
-fn times_power_of_two(value: f64, exponent: i32) -> f64 {
+fn times_power_of_two<W: Field<Real = f64>>(value: W, exponent: i32) -> W {
     // The power itself may be out of range where the product is not.
     let half = exponent >> 1;
-    value * power_of_two(half) * power_of_two(exponent - half)
+    value
+        .scale(power_of_two(half))
+        .scale(power_of_two(exponent - half))
 }
 
 /// 2^`exponent` for |exponent| <= 1022.
@@ -107,24 +109,21 @@ const _: () = assert!(
     "counts of the state and of the report stand in the same order"
 );
 
-impl<T: Real> Work<T> {
+impl<T: Field> Work<T> {
     /// A value of A as an entry of B.
     #[inlined]
-    pub(super) fn scaled(self, value: f64, place: u32, seen: &mut Seen<T>) -> T {
+    pub(super) fn scaled(self, value: T::Wide, place: u32, seen: &mut Seen<T>) -> T {
         let value = times_power_of_two(value, exponent(place));
-        seen.max_b = seen.max_b.max(value.abs());
-        T::from_f64(value)
+        seen.max_b = seen.max_b.max(value.magnitude());
+        T::narrow(value)
     }
 
     /// What is divided by for a pivot that came so.
     #[inlined]
     pub(super) fn usable(self, came: T) -> T {
-        if came.abs() >= self.smallest {
-            came
-        } else if came < T::ZERO {
-            -self.smallest
-        } else if came >= T::ZERO {
-            self.smallest
+        // What is not a number is not smaller.
+        if came.magnitude() < self.smallest {
+            came.with_magnitude(self.smallest)
         } else {
             came
         }
@@ -135,7 +134,7 @@ impl<T: Real> Work<T> {
     pub(super) fn pivot(&self, came: T) -> (T, T) {
         // Most pivots are taken as they come: their reciprocals do not wait for the comparison.
         let (mut pivot, mut inverse) = (came, came.reciprocal());
-        if came.abs() < self.smallest {
+        if came.magnitude() < self.smallest {
             pivot = self.usable(came);
             inverse = pivot.reciprocal();
         }
@@ -145,8 +144,8 @@ impl<T: Real> Work<T> {
     /// Takes note of a pivot that came so, if there is something to note.
     #[inlined]
     pub(super) fn note(self, came: T, pivot: u32) {
-        let size = self.usable(came).abs().to_f64();
-        let is_replaced = came.abs() < self.smallest;
+        let size = self.usable(came).magnitude().to_f64();
+        let is_replaced = came.magnitude() < self.smallest;
         if is_replaced || size == 0.0 || !size.is_finite() {
             if is_replaced {
                 let count = self.state.atomic(state::NUM_PERTURBED);

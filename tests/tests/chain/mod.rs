@@ -6,13 +6,19 @@
 use std::collections::HashSet;
 
 use luge_device::{Backend, Device, SimulatorOptions, Stream};
+use luge_frontal::gpu::DeviceScalar;
 use luge_matrix_io::MatrixData;
 use luge_ordering::{Matching, OrderingError, OrderingOptions, order};
-use luge_sparse::CompressedPattern;
+use luge_sparse::{CompressedPattern, RealScalar};
 use luge_testkit::convert::{pattern_of, permuted_and_scaled};
 use luge_testkit::corpus::Corpus;
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+
+/// A real type that the device factorizes in.
+pub trait RealDeviceScalar: RealScalar + DeviceScalar<Magnitude = Self, Value = f64> {}
+
+impl<T: RealScalar + DeviceScalar<Magnitude = T, Value = f64>> RealDeviceScalar for T {}
 
 /// Lengths around a lane, a warp, a block and a tile.
 pub const SIZES: [usize; 9] = [0, 1, 31, 32, 33, 511, 512, 513, 1025];

@@ -6,7 +6,7 @@
 //! through the factors of its parent.
 
 use luge_device::Stream;
-use luge_frontal::gpu::{DeviceFrontalLu, DeviceQuality, DeviceScalar, Limits};
+use luge_frontal::gpu::{DeviceFrontalLu, DeviceQuality, Limits};
 use luge_frontal::{AssemblyTree, TreeOptions};
 use luge_gpu_kernels::frontal::plan::TILE;
 use luge_reference::Dense;
@@ -16,7 +16,7 @@ use luge_reference::frontal::{Front, Rounded};
 use luge_sparse::etree::inverse;
 use luge_sparse::{PivotPolicy, RealScalar};
 
-use crate::chain::{noise, streams};
+use crate::chain::{RealDeviceScalar, noise, streams};
 use crate::frontal::{Problem, uploaded};
 
 /// A front that a matrix is made for.
@@ -239,7 +239,7 @@ fn expected<T: RealScalar>(
 }
 
 /// Compares factors on the device with those by definition.
-fn compare<T: DeviceScalar>(
+fn compare<T: RealDeviceScalar>(
     stream: &Stream,
     tree: &AssemblyTree,
     factors: &DeviceFrontalLu<T>,
@@ -327,7 +327,7 @@ fn compare_report<T: RealScalar>(
 }
 
 /// Factorizes the matrix of a forest, and compares with the definition.
-fn check<T: DeviceScalar>(
+fn check<T: RealDeviceScalar>(
     stream: &Stream,
     problem: &Problem,
     limits: Limits,
@@ -346,7 +346,7 @@ fn check<T: DeviceScalar>(
 
 /// Checks a forest in one precision on every `step`-th stream from number `first` on. The streams take turns with the
 /// policies.
-fn check_in<T: DeviceScalar>(forest: &Forest, limits: Limits, first: usize, step: usize) {
+fn check_in<T: RealDeviceScalar>(forest: &Forest, limits: Limits, first: usize, step: usize) {
     let problems = policies().map(|(values, pivots)| {
         let problem = forest.matrix(values);
         let expected = expected::<T>(&problem, limits, &pivots);
@@ -570,7 +570,7 @@ fn the_first_replaced_pivot_is_named() {
 }
 
 /// L below the diagonal and U on and above it, put together from the fronts, and the row of the matrix in each row of L.
-fn factors_and_rows<T: DeviceScalar>(
+fn factors_and_rows<T: RealDeviceScalar>(
     stream: &Stream,
     tree: &AssemblyTree,
     factors: &DeviceFrontalLu<T>,
@@ -604,7 +604,7 @@ fn factors_and_rows<T: DeviceScalar>(
 }
 
 /// Solves with the factors of a forest for one and for three right-hand sides.
-fn check_solves<T: DeviceScalar>(stream: &Stream, forest: &Forest) {
+fn check_solves<T: RealDeviceScalar>(stream: &Stream, forest: &Forest) {
     let problem = forest.matrix(Values::Exchanged);
     let tree = problem.symbolic.tree();
     let n = tree.n();

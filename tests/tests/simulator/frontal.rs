@@ -5,8 +5,7 @@ use std::sync::Arc;
 use luge_device::Buffer;
 use luge_device::Stream;
 use luge_frontal::gpu::{
-    DeviceFrontalError, DeviceFrontalLu, DeviceQuality, DeviceScalar, DeviceTree, Limits,
-    Placement, Workspace,
+    DeviceFrontalError, DeviceFrontalLu, DeviceQuality, DeviceTree, Limits, Placement, Workspace,
 };
 use luge_frontal::{AssemblyTree, FrontalLu, Options, Symbolic, TreeOptions};
 use luge_sparse::{
@@ -21,7 +20,7 @@ use luge_testkit::strategies::dominant_matrices;
 use proptest::prelude::*;
 use sprs::CsMat;
 
-use crate::chain::{noise, seeded_streams, streams};
+use crate::chain::{RealDeviceScalar, noise, seeded_streams, streams};
 use crate::frontal_solve::dissected;
 
 const PIVOTS: PivotPolicy = PivotPolicy::replacing(1e-300).in_fronts(0.1);
@@ -175,7 +174,7 @@ pub(crate) fn placed<R>(
 }
 
 /// The factors, with the values that they were made of.
-pub(crate) fn factorized<T: DeviceScalar>(
+pub(crate) fn factorized<T: RealDeviceScalar>(
     stream: &Stream,
     problem: &Problem,
     limits: Limits,
@@ -198,7 +197,7 @@ pub(crate) fn factorized<T: DeviceScalar>(
 }
 
 /// The extremes that are reported are those of the entries of the panels.
-pub(crate) fn assert_extremes<T: DeviceScalar>(
+pub(crate) fn assert_extremes<T: RealDeviceScalar>(
     stream: &Stream,
     tree: &AssemblyTree,
     factors: &DeviceFrontalLu<T>,
@@ -223,7 +222,7 @@ pub(crate) fn assert_extremes<T: DeviceScalar>(
     assert_eq!((quality.max_u, quality.max_l), (max_u, max_l));
 }
 
-pub(crate) fn backward_error<T: DeviceScalar>(
+pub(crate) fn backward_error<T: RealDeviceScalar>(
     stream: &Stream,
     problem: &Problem,
     factors: &DeviceFrontalLu<T>,

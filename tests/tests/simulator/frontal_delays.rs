@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use luge_device::Stream;
 use luge_frontal::gpu::{
-    DeviceFrontalError, DeviceFrontalLu, DeviceQuality, DeviceScalar, Limits, MovedTree, Workspace,
+    DeviceFrontalError, DeviceFrontalLu, DeviceQuality, Limits, MovedTree, Workspace,
 };
 use luge_frontal::{Full, TreeOptions};
 use luge_sparse::{PivotPolicy, RealScalar};
@@ -16,7 +16,7 @@ use luge_testkit::strategies::patterns_with_diagonal;
 use proptest::prelude::*;
 use sprs::{CsMat, TriMat};
 
-use crate::chain::{noise, seeded_streams, streams};
+use crate::chain::{RealDeviceScalar, noise, seeded_streams, streams};
 use crate::frontal::{Problem, assert_extremes, backward_error, tree_on_device};
 
 const U: f64 = 0.01;
@@ -37,7 +37,7 @@ fn unmerged() -> TreeOptions {
 }
 
 /// Factors by threshold pivoting, with the values that they were made of.
-fn factorize<T: DeviceScalar>(
+fn factorize<T: RealDeviceScalar>(
     stream: &Stream,
     problem: &Problem,
     limits: Limits,
@@ -47,7 +47,7 @@ fn factorize<T: DeviceScalar>(
 }
 
 /// As that, with the number of trees in which columns have moved.
-fn factorize_counting<T: DeviceScalar>(
+fn factorize_counting<T: RealDeviceScalar>(
     stream: &Stream,
     problem: &Problem,
     limits: Limits,
@@ -65,7 +65,7 @@ fn factorize_counting<T: DeviceScalar>(
 }
 
 /// Checks factors by the definition: they solve, and L is bounded.
-fn check<T: DeviceScalar>(
+fn check<T: RealDeviceScalar>(
     stream: &Stream,
     problem: &Problem,
     factors: &DeviceFrontalLu<T>,

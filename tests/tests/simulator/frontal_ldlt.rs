@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use luge_device::{Backend, Device, SimulatorOptions, Stream};
 use luge_frontal::gpu::{
-    DeviceFrontalError, DeviceFrontalLdlt, DeviceScalar, DeviceSymmetricQuality, DeviceTree,
-    Limits, MemoryPlan, MovedTree, Placement, Workspace,
+    DeviceFrontalError, DeviceFrontalLdlt, DeviceSymmetricQuality, DeviceTree, Limits, MemoryPlan,
+    MovedTree, Placement, Workspace,
 };
 use luge_frontal::{FrontalLdlt, Lower, Options, Pairs, Symbolic, TreeOptions};
 use luge_gpu_kernels::frontal::plan::{report, state};
@@ -22,7 +22,7 @@ use luge_testkit::generators::mixed::{darcy, stokes};
 use luge_testkit::strategies::symmetric_matrices;
 use proptest::prelude::*;
 
-use crate::chain::{noise, seeded_streams, streams};
+use crate::chain::{RealDeviceScalar, noise, seeded_streams, streams};
 
 const U: f64 = 0.01;
 
@@ -150,7 +150,7 @@ impl Problem {
         })
     }
 
-    fn factorize<T: DeviceScalar>(
+    fn factorize<T: RealDeviceScalar>(
         &self,
         stream: &Stream,
         limits: Limits,
@@ -163,7 +163,7 @@ impl Problem {
         DeviceFrontalLdlt::factorize(stream, &tree, &values, pivots, &upload)
     }
 
-    pub fn refactorize<T: DeviceScalar>(
+    pub fn refactorize<T: RealDeviceScalar>(
         &self,
         stream: &Stream,
         limits: Limits,
@@ -189,7 +189,7 @@ impl Problem {
 }
 
 /// L (rows of B by pivots) and D of factors on the device.
-pub fn dense_factors<T: DeviceScalar>(
+pub fn dense_factors<T: RealDeviceScalar>(
     stream: &Stream,
     factors: &DeviceFrontalLdlt<T>,
 ) -> [Vec<Vec<f64>>; 2] {
@@ -248,7 +248,7 @@ pub fn dense_factors<T: DeviceScalar>(
 }
 
 /// Checks factors and what is reported of them by the definition.
-fn check<T: DeviceScalar>(
+fn check<T: RealDeviceScalar>(
     stream: &Stream,
     problem: &Problem,
     factors: &DeviceFrontalLdlt<T>,
@@ -520,7 +520,7 @@ pub fn named_problems() -> Vec<(&'static str, Problem)> {
 }
 
 /// Factorizes, and compares with the CPU.
-pub fn check_factorization<T: DeviceScalar>(
+pub fn check_factorization<T: RealDeviceScalar>(
     stream: &Stream,
     problem: &Problem,
     limits: Limits,

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use luge_device::Stream;
 use luge_frontal::gpu::{
-    DeviceFrontalError, DeviceFrontalLdlt, DeviceScalar, DeviceSymmetricQuality, ExpectedPivots,
-    Limits, MovedTree, Workspace,
+    DeviceFrontalError, DeviceFrontalLdlt, DeviceSymmetricQuality, ExpectedPivots, Limits,
+    MovedTree, Workspace,
 };
 use luge_frontal::{FrontalLdlt, FrontalScalar, Lower, Options};
 use luge_sparse::{PivotPolicy, RealScalar};
 
-use crate::chain::{seeded_streams, streams};
+use crate::chain::{RealDeviceScalar, seeded_streams, streams};
 use crate::frontal_ldlt::{
     Problem, all_limits, definite, dense_factors, joined, named_problems, problem, uniform,
     unmerged,
@@ -46,7 +46,7 @@ fn mild(problem: &Problem, expected: &[f64], seed: u64) -> Problem {
 
 type Found<T> = (DeviceFrontalLdlt<T>, DeviceSymmetricQuality);
 
-fn factorize<T: DeviceScalar>(
+fn factorize<T: RealDeviceScalar>(
     stream: &Stream,
     problem: &Problem,
     limits: Limits,
@@ -77,7 +77,7 @@ fn on_host<T: FrontalScalar + RealScalar>(
 }
 
 /// Checks that factors are those of the matrix, but for the diagonal where pivots were replaced by what is expected of them.
-fn check<T: DeviceScalar + FrontalScalar>(
+fn check<T: RealDeviceScalar + FrontalScalar>(
     stream: &Stream,
     problem: &Problem,
     (factors, quality): &Found<T>,
@@ -133,7 +133,7 @@ fn check<T: DeviceScalar + FrontalScalar>(
     }
 }
 
-fn check_factorization<T: DeviceScalar + FrontalScalar>(
+fn check_factorization<T: RealDeviceScalar + FrontalScalar>(
     stream: &Stream,
     problem: &Problem,
     limits: Limits,

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use luge_device::{Backend, Device, SimulatorOptions, Stream};
-use luge_frontal::gpu::{
-    DeviceFrontalLu, DeviceScalar, DeviceTree, MemoryPlan, Placement, Workspace,
-};
+use luge_frontal::gpu::{DeviceFrontalLu, DeviceTree, MemoryPlan, Placement, Workspace};
 use luge_frontal::{Full, Symbolic, TreeOptions};
 use luge_gpu_kernels::frontal::plan::{report, state};
 use luge_gpu_kernels::frontal::solve::layout::{CONTROL_WORDS, MANY};
@@ -16,7 +14,7 @@ use luge_testkit::generators::adversaries::{ArrowHead, arrow};
 use luge_testkit::generators::applications::{circuit, convection_diffusion_2d, laplacian_1d};
 use sprs::CsMat;
 
-use crate::chain::{noise, seeded_streams, streams};
+use crate::chain::{RealDeviceScalar, noise, seeded_streams, streams};
 
 /// Backward errors in units of n·ε that static pivots of these matrices stay below.
 const BOUND: f64 = 32.0;
@@ -261,7 +259,7 @@ impl System {
         Arc::new(DeviceTree::upload(stream, &tree, &memory, &placement, 1).unwrap())
     }
 
-    fn factorized<T: DeviceScalar>(
+    fn factorized<T: RealDeviceScalar>(
         &self,
         stream: &Stream,
         options: &TreeOptions,
@@ -285,7 +283,7 @@ impl System {
     }
 
     /// Solves for some right-hand sides and checks each; the solutions.
-    fn check<T: DeviceScalar>(
+    fn check<T: RealDeviceScalar>(
         &self,
         stream: &Stream,
         factors: &mut DeviceFrontalLu<T>,
@@ -314,7 +312,7 @@ impl System {
     }
 }
 
-fn solved<T: DeviceScalar>(
+fn solved<T: RealDeviceScalar>(
     stream: &Stream,
     factors: &mut DeviceFrontalLu<T>,
     b: &[f64],
@@ -604,7 +602,7 @@ fn small_entries_of_a_right_hand_side_keep_their_digits() {
 }
 
 /// A power of two more in a right-hand side is one in its solution, and nothing else.
-fn scales_exactly<T: DeviceScalar>(stream: &Stream, system: &System) {
+fn scales_exactly<T: RealDeviceScalar>(stream: &Stream, system: &System) {
     let n = system.n();
     let mut factors = system.factorized::<T>(stream, &TreeOptions::default());
     for transpose in [false, true] {
@@ -655,7 +653,7 @@ fn solves_follow_a_refactorization() {
 }
 
 /// Factors and a workspace take as many bytes as is said before they are there.
-fn takes_what_it_says<T: DeviceScalar>(
+fn takes_what_it_says<T: RealDeviceScalar>(
     stream: &Stream,
     name: &str,
     system: &System,

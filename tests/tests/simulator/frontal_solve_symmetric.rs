@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use luge_device::{Backend, Device, DeviceError, SimulatorOptions, Stream};
 use luge_frontal::gpu::{
-    DeviceFrontalError, DeviceFrontalLdlt, DeviceScalar, DeviceTree, MemoryPlan, MovedTree,
-    Placement, SymmetricFactors, UploadedLdlt,
+    DeviceFrontalError, DeviceFrontalLdlt, DeviceTree, MemoryPlan, MovedTree, Placement,
+    SymmetricFactors, UploadedLdlt,
 };
 use luge_frontal::{FrontalLdlt, FrontalScalar, Lower, Options, Symbolic, TreeOptions};
 use luge_sparse::{
@@ -13,7 +13,7 @@ use luge_sparse::{
     SmallPivots, SymmetricPivoting,
 };
 
-use crate::chain::{noise, seeded_streams, streams};
+use crate::chain::{RealDeviceScalar, noise, seeded_streams, streams};
 
 /// Differences from the solution of the CPU, in units of n·ε times its largest entry, that these matrices stay below.
 const BOUND: f64 = 16.0;
@@ -125,7 +125,7 @@ struct System<T: FrontalScalar> {
     factors: FrontalLdlt<T>,
 }
 
-impl<T: DeviceScalar + FrontalScalar> System<T> {
+impl<T: RealDeviceScalar + FrontalScalar> System<T> {
     /// With factors of the scaling up to 2^±`spread`.
     fn new(entries: &[(usize, usize, f64)], options: &TreeOptions, spread: i32) -> Self {
         Self::with(entries, options, spread, &PIVOTS)

@@ -4,6 +4,7 @@
 mod campaign;
 #[path = "../chain/mod.rs"]
 mod chain;
+mod complex;
 mod corpus;
 mod dependency_edges;
 mod device;

@@ -1,9 +1,11 @@
 //! Residuals on the device are those of the definition.
 
-use luge_device::Stream;
+use luge_device::{Buffer, Stream};
+use luge_kernel::math::Complex;
 use luge_solve::backward_error::{Residual, RowNorms, max_abs};
 use luge_solve::gpu::{
-    DeviceMatrix, DevicePattern, NotFinite, correct, refine, residuals, set_known_solution,
+    DeviceMatrix, DevicePattern, NotFinite, RefineScalar, correct, refine, residuals,
+    set_known_solution,
 };
 use luge_sparse::{CompressedPattern, MatrixView};
 
@@ -29,13 +31,28 @@ fn pattern(n: usize) -> CompressedPattern {
     CompressedPattern::new(n, ptr, idx).unwrap()
 }
 
-fn check(stream: &Stream, n: usize, nrhs: usize) {
+/// Likewise with both components.
+fn integers(seed: u64, i: usize) -> Complex<f64> {
+    Complex::new(integer(seed, i), integer(seed + 10, i))
+}
+
+fn check<W: RefineScalar>(
+    stream: &Stream,
+    (n, nrhs): (usize, usize),
+    number: impl Fn(u64, usize) -> W,
+) {
     let pattern = pattern(n);
-    let values: Vec<f64> = (0..pattern.nnz()).map(|p| integer(2, p)).collect();
-    let x: Vec<f64> = (0..n * nrhs).map(|i| integer(3, i)).collect();
+    let values: Vec<W> = (0..pattern.nnz()).map(|p| number(2, p)).collect();
+    let x: Vec<W> = (0..n * nrhs).map(|i| number(3, i)).collect();
     // Some zeros: rows that are measured by their norms.
-    let b: Vec<f64> = (0..n * nrhs)
-        .map(|i| if i % 5 == 0 { 0.0 } else { integer(4, i) })
+    let b: Vec<W> = (0..n * nrhs)
+        .map(|i| {
+            if i % 5 == 0 {
+                W::default()
+            } else {
+                number(4, i)
+            }
+        })
         .collect();
     let on_device = stream.upload(&values).unwrap();
     let (x_there, b_there) = (stream.upload(&x).unwrap(), stream.upload(&b).unwrap());
@@ -82,14 +99,16 @@ fn residuals_match_the_definition() {
     for stream in seeded_streams() {
         for n in [0, 1, 31, 32, 33, 100] {
             for nrhs in [1, 2, 5] {
-                check(&stream, n, nrhs);
+                check(&stream, (n, nrhs), integer);
+                check(&stream, (n, nrhs), integers);
             }
         }
     }
     // The full row and column come in segments from 257 entries on, sums of four right-hand sides at a time.
     let stream = &streams()[streams().len() - 1];
     for (n, nrhs) in [(256, 1), (257, 5), (1025, 1), (1025, 4)] {
-        check(stream, n, nrhs);
+        check(stream, (n, nrhs), integer);
+        check(stream, (n, nrhs), integers);
     }
 }
 
@@ -188,7 +207,7 @@ fn find_not_finite_names_the_first() {
 fn set_known_solution_has_no_pattern() {
     for stream in seeded_streams() {
         for n in [0, 1, 33, 1025] {
-            let mut x = stream.alloc(n).unwrap();
+            let mut x: Buffer<f64> = stream.alloc(n).unwrap();
             set_known_solution(&stream, &mut x).unwrap();
             let x = stream.download(&x).unwrap();
             assert!(x.iter().all(|v| (1.0..2.0).contains(&v.abs())));

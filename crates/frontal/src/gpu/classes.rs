@@ -66,6 +66,19 @@ impl Limits {
         }
     }
 
+    /// Those for numbers with so many components: the shared memory of no device has room for a wide tile of complex numbers.
+    pub fn of_components(components: usize) -> Self {
+        let limits = Self::default();
+        if components == 1 {
+            limits
+        } else {
+            Self {
+                tiled_front: u32::MAX,
+                ..limits
+            }
+        }
+    }
+
     /// Those for a kind of factorization: no front of a symmetric matrix is wide.
     pub(super) fn stored_as<S: Storage>(self) -> Self {
         if S::SYMMETRIC {

@@ -154,6 +154,26 @@ struct TileCosts {
 }
 
 impl DeviceCosts {
+    /// Those for numbers with so many components, by multiplications in a factorization and by bytes in a solve: of complex
+    /// numbers nothing was measured yet.
+    pub fn of_components(self, components: usize) -> Self {
+        if components == 1 {
+            return self;
+        }
+        let bytes = components as f64;
+        let products = bytes * bytes;
+        Self {
+            small_pivot: products * self.small_pivot,
+            small_front_shared: products * self.small_front_shared,
+            whole_pivot: products * self.whole_pivot,
+            step: products * self.step,
+            tile: products * self.tile,
+            solve_pivot: bytes * self.solve_pivot,
+            solve_tile: bytes * self.solve_tile,
+            ..self
+        }
+    }
+
     /// Predicts what goes with this tree.
     pub fn of_tree<S: Storage>(&self, tree: &AssemblyTree) -> DevicePrediction {
         self.predict::<S>(tree.fronts().iter().map(Shape::from))

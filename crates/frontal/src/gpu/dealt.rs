@@ -15,6 +15,7 @@ use super::launch::{Counted, FrontKernels, Launches, OwnValues, Results, Rule};
 use super::mapping::Mapping;
 use super::memory::MemoryPlan;
 use super::plan::{Plan, Source};
+use super::scalar::{RealOf, WideOf};
 use super::tree::DevicePlan;
 use crate::portion::{Portion, Slots};
 use crate::shares::{both, mapped};
@@ -56,7 +57,7 @@ pub(super) struct PartMemory<T: DeviceScalar> {
 
 #[derive(Debug)]
 struct There<T: DeviceScalar> {
-    values: Buffer<f64>,
+    values: Buffer<WideOf<T>>,
     factors: Buffer<T>,
     pivot_rows: Buffer<u32>,
     row_places: Buffer<u32>,
@@ -207,9 +208,9 @@ pub(super) struct DealtOut<'a, T: DeviceScalar> {
     pub parts: &'a [Part],
     pub memory: &'a mut [PartMemory<T>],
     /// Values of A, as many as are needed.
-    pub values: &'a Buffer<f64>,
+    pub values: &'a Buffer<WideOf<T>>,
     pub num_values: usize,
-    pub rule: Rule<T>,
+    pub rule: Rule<RealOf<T>>,
 }
 
 impl<T: DeviceScalar> DealtOut<'_, T> {
@@ -285,7 +286,7 @@ impl Part {
         &self,
         peer: &Stream,
         (counted, there): (&mut Counted<T>, &mut There<T>),
-        (values, rule): (&Slice<'_, f64>, Rule<T>),
+        (values, rule): (&Slice<'_, WideOf<T>>, Rule<RealOf<T>>),
         results: &Results<'_, T>,
         kernels: &K,
     ) -> Result<(), DeviceError> {

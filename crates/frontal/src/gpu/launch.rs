@@ -10,6 +10,7 @@ use luge_gpu_kernels::frontal::plan::{
 
 use super::dealt::{DealtOut, PartMemory};
 use super::memory::counted_bytes;
+use super::scalar::{RealOf, WideOf};
 use super::solve::Vectors;
 use super::streamed::{Chained, HostElements, StoredPanels};
 use super::tree::{DevicePlan, DeviceTree};
@@ -239,8 +240,8 @@ pub(super) struct Arguments<'a, T: DeviceScalar> {
 pub(super) struct Factorization<'a, T: DeviceScalar, S: Storage> {
     pub tree: &'a DeviceTree<S>,
     /// Values of A.
-    pub values: &'a Buffer<f64>,
-    pub rule: Rule<T>,
+    pub values: &'a Buffer<WideOf<T>>,
+    pub rule: Rule<RealOf<T>>,
     pub results: Results<'a, T>,
 }
 
@@ -348,8 +349,8 @@ impl<T: DeviceScalar> Results<'_, T> {
 pub(super) struct Launches<'a, T: DeviceScalar> {
     pub plan: &'a DevicePlan,
     /// Values of A.
-    pub values: &'a Buffer<f64>,
-    pub rule: Rule<T>,
+    pub values: &'a Buffer<WideOf<T>>,
+    pub rule: Rule<RealOf<T>>,
     pub counted: &'a mut Counted<T>,
     pub results: Results<'a, T>,
 }

@@ -42,6 +42,12 @@ impl MemoryPlan {
         Self::with(symbolic, limits, DeviceCosts::default())
     }
 
+    /// As [`new`](Self::new), for factors of numbers with so many components.
+    pub fn of_components<S: Storage>(symbolic: &Symbolic<S>, components: usize) -> Self {
+        let costs = DeviceCosts::default().of_components(components);
+        Self::with(symbolic, Limits::of_components(components), costs)
+    }
+
     pub(super) fn with<S: Storage>(
         symbolic: &Symbolic<S>,
         limits: Limits,

@@ -25,6 +25,7 @@ mod memory;
 mod parts;
 mod placement;
 mod plan;
+mod scalar;
 mod solve;
 mod streamed;
 mod tiles;
@@ -34,7 +35,6 @@ use luge_device::{DeviceError, KernelDesc};
 use luge_gpu_kernels::frontal::ldlt as symmetric_kernels;
 use luge_gpu_kernels::frontal::lu as kernels;
 use luge_gpu_kernels::frontal::solve as solve_kernels;
-use luge_kernel::math::Real;
 use luge_sparse::{Cancelled, IndexOverflow};
 
 pub use classes::Limits;
@@ -47,36 +47,18 @@ pub use mapping::Mapping;
 pub use memory::MemoryPlan;
 pub use parts::Parts;
 pub use placement::Placement;
+pub use scalar::{DeviceScalar, SolveArguments, SolveKernel, WideOf, shared_bytes};
 pub use solve::SymmetricFactors;
 #[doc(hidden)]
 pub use solve::UploadedLdlt;
 pub use streamed::{Division, Room};
 pub use tree::DeviceTree;
 
-/// A type that the device factorizes in: `f32` or `f64`.
-pub trait DeviceScalar:
-    luge_sparse::RealScalar
-    + Real
-    + kernels::lu_fronts::Instance
-    + kernels::lu_fronts_search::Instance
-    + kernels::lu_wide_fronts::Instance
-    + kernels::lu_wide_fronts_search::Instance
-    + symmetric_kernels::ldlt_fronts::Instance
-    + symmetric_kernels::ldlt_fronts_search::Instance
-    + symmetric_kernels::ldlt_fronts_signed::Instance
-    + solve_kernels::solve_fronts_single::Instance
-    + solve_kernels::solve_fronts_many::Instance
-    + solve_kernels::solve_wide_fronts_single::Instance
-    + solve_kernels::solve_wide_fronts_many::Instance
-    + solve_kernels::solve_fronts_symmetric_single::Instance
-    + solve_kernels::solve_fronts_symmetric_many::Instance
-    + solve_kernels::solve_wide_fronts_symmetric_single::Instance
-    + solve_kernels::solve_wide_fronts_symmetric_many::Instance
-    + solve_kernels::prepare::coupling_values::Instance
-{
-}
-impl DeviceScalar for f32 {}
-impl DeviceScalar for f64 {}
+/// The kernel of a solve for one right-hand side without very large fronts.
+const FIRST_SOLVE: SolveKernel = SolveKernel {
+    many: false,
+    strips: false,
+};
 
 /// The kernels that factorizations, refactorizations and solves for one right-hand side launch, for
 /// [`Device::load_kernels`](luge_device::Device::load_kernels). Solves for many load theirs at the first, and those with very
@@ -85,7 +67,7 @@ pub fn kernels<T: DeviceScalar>() -> [&'static KernelDesc; 5] {
     [
         kernels::lu_fronts_search::desc::<T>(),
         kernels::lu_fronts::desc::<T>(),
-        solve_kernels::solve_fronts_single::desc::<T>(),
+        T::general_solve(FIRST_SOLVE),
         solve_kernels::prepare::compose_exchanges::desc(),
         solve_kernels::prepare::coupling_values::desc::<T>(),
     ]
@@ -96,7 +78,7 @@ pub fn symmetric_kernels<T: DeviceScalar>() -> [&'static KernelDesc; 4] {
     [
         symmetric_kernels::ldlt_fronts_search::desc::<T>(),
         symmetric_kernels::ldlt_fronts::desc::<T>(),
-        solve_kernels::solve_fronts_symmetric_single::desc::<T>(),
+        T::symmetric_solve(FIRST_SOLVE),
         solve_kernels::prepare::invert_places::desc(),
     ]
 }

@@ -20,6 +20,7 @@ use super::classes::FrontClass;
 use super::launch::{Counted, FrontKernels, Launches, Results, Rule};
 use super::memory::{MemoryPlan, counted_bytes};
 use super::plan::{Plan, Source};
+use super::scalar::{RealOf, WideOf};
 use super::solve::solve_entries;
 use super::tree::DevicePlan;
 use crate::portion::{Portion, Slots};
@@ -503,8 +504,8 @@ pub(super) struct Chained<'a, T: DeviceScalar> {
     pub chain: &'a Chain,
     /// The plan of the last link.
     pub last: &'a DevicePlan,
-    pub values: &'a Buffer<f64>,
-    pub rule: Rule<T>,
+    pub values: &'a Buffer<WideOf<T>>,
+    pub rule: Rule<RealOf<T>>,
     pub elements: &'a mut HostElements<T>,
     pub panels: &'a mut StoredPanels<T>,
     /// Of all links but the last.

@@ -115,7 +115,7 @@ impl<S: Storage> DeviceTree<S> {
         placement: &Placement<'_>,
         threads: usize,
     ) -> Result<Self, DeviceError> {
-        let limits = Limits::default().on(&stream.device()).stored_as::<S>();
+        let limits = memory.limits.on(&stream.device());
         if limits == memory.limits {
             Self::upload_planned(
                 (stream, Planned::Whole),

@@ -534,7 +534,7 @@ fn check_memory<F>(symbolic: &Symbolic<Lower>, options: &Options) -> Result<u64,
 /// of order 1 is acceptable. Then |a²| ≥ m²/2 by absolute values, so the determinant of the pivot of order 2 is at least (1/2 − u²)·m²
 /// and the magnitudes in a row of its inverse add up to at most √2·(1 + u)·m over that. It is acceptable if m times this is at
 /// most 1/u, which holds for u up to 0.248. With real numbers, whose a² is m², it holds up to 1/2.
-const MAX_COMPLEX_THRESHOLD: f64 = 0.24;
+pub(crate) const MAX_COMPLEX_THRESHOLD: f64 = 0.24;
 
 /// Columns between two looks at the cancel flag.
 const STRIDE: usize = 1 << 12;

@@ -56,6 +56,8 @@ pub(crate) struct Work<'a> {
     pub on_cpu: CpuWork<'a>,
     /// On the CPU.
     pub threads: usize,
+    /// Components of its numbers.
+    pub components: usize,
 }
 
 /// What is predicted for the CPU.
@@ -100,11 +102,14 @@ impl Auto {
             matrix: (rows, entries),
             on_cpu,
             threads,
+            components,
         } = work;
         let factorizations = options.factorizations.unwrap_or(FACTORIZATIONS);
         let start = if GpuBackend::is_up() { 0.0 } else { START };
-        let cpu = cpu_seconds(&on_cpu, &self.ordering.costs, threads, factorizations);
-        let passage = PASSAGE + PASSAGE_PER_ENTRY * entries as f64 + PASSAGE_PER_ROW * rows as f64;
+        let cpu = cpu_seconds(&on_cpu, &self.ordering.costs, threads, factorizations)
+            * of_product(components);
+        let of_numbers = PASSAGE_PER_ENTRY * entries as f64 + PASSAGE_PER_ROW * rows as f64;
+        let passage = PASSAGE + of_numbers * components as f64;
         let on_device = |of_tree: f64| start + factorizations * (passage + of_tree);
         let least = on_device(DeviceCosts::default().call);
         let on_cpu = |device, no_gpu| Chosen {
@@ -128,15 +133,25 @@ impl Auto {
             let opened = GpuBackend::cuda(0, options);
             opened.map_err(|error| error.to_string())
         };
-        match self.gpu.get_or_init(open) {
-            Ok(gpu) => Ok(Chosen {
-                backend: Backend::Gpu(gpu.clone()),
-                order: Some(ordered),
-                ..on_cpu(device, None)
-            }),
-            Err(reason) => Ok(on_cpu(device, Some(reason.clone()))),
+        let gpu = match self.gpu.get_or_init(open) {
+            Ok(gpu) => gpu,
+            Err(reason) => return Ok(on_cpu(device, Some(reason.clone()))),
+        };
+        if let Err(refused) = gpu.check_components(components) {
+            return Ok(on_cpu(device, Some(refused.to_string())));
         }
+        Ok(Chosen {
+            backend: Backend::Gpu(gpu.clone()),
+            order: Some(ordered),
+            ..on_cpu(device, None)
+        })
     }
+}
+
+/// Multiplications of a product of numbers with so many components. Nobody has measured yet what those of complex numbers
+/// take.
+fn of_product(components: usize) -> f64 {
+    (components * components) as f64
 }
 
 /// Seconds of so many factorizations on the CPU, each with a solve: those of a general matrix all but the first on known
@@ -165,8 +180,11 @@ fn cpu_seconds(work: &CpuWork<'_>, costs: &Costs, threads: usize, factorizations
 
 /// Seconds of a factorization and a solve by the tree of this forest on the GPU, for factors stored so; the least that they
 /// take where there is none, since the order is for the columns.
-pub(crate) fn tree_seconds<S: Storage>(forest: &Option<EliminationForest>) -> f64 {
-    let costs = DeviceCosts::default();
+pub(crate) fn tree_seconds<S: Storage>(
+    forest: &Option<EliminationForest>,
+    components: usize,
+) -> f64 {
+    let costs = DeviceCosts::default().of_components(components);
     let predict = |forest| {
         let prediction = costs.of_forest::<S>(forest, &TreeOptions::default());
         prediction.seconds()
@@ -177,6 +195,8 @@ pub(crate) fn tree_seconds<S: Storage>(forest: &Option<EliminationForest>) -> f6
 
 #[cfg(test)]
 mod tests {
+    #[cfg(feature = "simulator")]
+    use luge_device::SimulatorOptions;
     use luge_frontal::{Full, Lower};
     use luge_ordering::{Ordering, SymmetricOptions, order, order_symmetric};
     use luge_sparse::CompressedPattern;
@@ -202,11 +222,16 @@ mod tests {
         order(&a, None, &options).unwrap()
     }
 
-    /// Whether the device is asked for, and what is predicted.
-    fn choice(n: usize, options: &Options) -> (bool, PredictedSeconds) {
+    /// What is chosen for a full matrix of numbers with so many components.
+    fn chosen(
+        n: usize,
+        components: usize,
+        gpu: Result<GpuBackend, String>,
+        options: &Options,
+    ) -> Chosen<Ordering> {
         let auto = Auto {
             ordering: Arc::new(OrderingOptions::default()),
-            gpu: Arc::new(OnceLock::from(Err("none here".to_owned()))),
+            gpu: Arc::new(OnceLock::from(gpu)),
         };
         let ordered = full(n);
         let cpu = ordered.predicted;
@@ -214,14 +239,39 @@ mod tests {
             matrix: (n, n * n),
             on_cpu: CpuWork::General(&cpu),
             threads: 1,
+            components,
         };
-        let seconds = |ordered: &Ordering| tree_seconds::<Full>(&ordered.forest);
-        let chosen = auto.choose(options, work, || Ok(ordered), seconds).unwrap();
+        let seconds = |ordered: &Ordering| tree_seconds::<Full>(&ordered.forest, components);
+        auto.choose(options, work, || Ok(ordered), seconds).unwrap()
+    }
+
+    /// Whether the device is asked for, and what is predicted.
+    fn choice(n: usize, options: &Options) -> (bool, PredictedSeconds) {
+        let chosen = chosen(n, 1, Err("none here".to_owned()), options);
         let asked = match chosen.backend {
             Backend::Cpu { no_gpu } => no_gpu.is_some(),
             Backend::Gpu(_) => unreachable!("there is none"),
         };
         (asked, chosen.predicted)
+    }
+
+    #[cfg(feature = "simulator")]
+    #[test]
+    fn complex_matrices_are_left_to_the_cpu_where_tiles_have_no_room() {
+        let options = Options::default();
+        let on_device = |components, shared_bytes| {
+            let mut simulated = SimulatorOptions::default();
+            simulated.simulator.shared_bytes = shared_bytes;
+            let gpu = GpuBackend::on(&Device::simulator(simulated), &options).unwrap();
+            match chosen(1_000, components, Ok(gpu), &options).backend {
+                Backend::Gpu(_) => Ok(()),
+                Backend::Cpu { no_gpu } => Err(no_gpu.unwrap()),
+            }
+        };
+        assert_eq!(on_device(1, 101_376), Ok(()));
+        assert_eq!(on_device(2, 166_912), Ok(()));
+        let reason = on_device(2, 101_376).unwrap_err();
+        assert!(reason.contains("101376 of 147456 bytes"), "{reason}");
     }
 
     #[test]
@@ -280,8 +330,8 @@ mod tests {
         let of_general = cpu_seconds(&CpuWork::General(&general.predicted), &costs, 1, 1.0);
         let ratio = of(1.0) / of_general;
         assert!((0.3..0.9).contains(&ratio), "{ratio}");
-        let lower = tree_seconds::<Lower>(&ordering.forest);
-        let whole = tree_seconds::<Full>(&general.forest);
+        let lower = tree_seconds::<Lower>(&ordering.forest, 1);
+        let whole = tree_seconds::<Full>(&general.forest, 1);
         assert!(0.0 < lower && lower < whole, "{lower} {whole}");
     }
 
@@ -298,8 +348,9 @@ mod tests {
                 matrix,
                 on_cpu: CpuWork::General(&ordered.predicted),
                 threads: 1,
+                components: 1,
             };
-            let seconds = |ordered: &&Ordering| tree_seconds::<Full>(&ordered.forest);
+            let seconds = |ordered: &&Ordering| tree_seconds::<Full>(&ordered.forest, 1);
             let chosen = auto.choose(&options, work, || Ok(&ordered), seconds);
             chosen.unwrap().predicted.device
         };

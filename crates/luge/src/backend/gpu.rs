@@ -16,6 +16,7 @@ use luge_numeric::gpu::{ColumnPlan, Columns, DeviceFactors};
 use luge_solve::gpu::{DeviceLu, SolveScalar};
 use luge_sparse::{CompressedPattern, FilledPattern, Levels, PivotPolicy, beside};
 use luge_symbolic::gpu::{self as symbolic, DeviceFilled};
+use num_complex::Complex;
 
 use super::{AnyColumnPlan, Description, DeviceCosts, Limits, NumericFactors, PlanReport};
 use crate::error::{Error, PhaseError};
@@ -102,7 +103,7 @@ impl GpuBackend {
         })
     }
 
-    fn on(device: &Device, options: &Options) -> Result<Self, DeviceError> {
+    pub(super) fn on(device: &Device, options: &Options) -> Result<Self, DeviceError> {
         // Of an f32 matrix nobody knows yet: its kernels are loaded at their first launch.
         device.load_kernels(&match options.precision {
             FactorPrecision::Matrix => kernels_of::<f64>(options),
@@ -135,6 +136,24 @@ impl GpuBackend {
     /// Whether factors that have no room on the device may be elsewhere.
     pub(crate) fn host_factors(&self) -> bool {
         self.host_factors
+    }
+
+    /// Refuses complex numbers on devices whose blocks have too little shared memory for a tile of them.
+    pub(crate) fn check_components(&self, components: usize) -> Result<(), Error> {
+        let needed = luge_frontal::gpu::shared_bytes::<Complex<f64>>();
+        for one in self.devices() {
+            let device = one.stream.device();
+            let properties = device.properties();
+            let there = properties.max_shared_bytes_per_block as usize;
+            if components > 1 && there < needed {
+                let name = &properties.name;
+                return Err(Error::RealOnly {
+                    option: "backend",
+                    value: format!("{name} with {there} of {needed} bytes of shared memory"),
+                });
+            }
+        }
+        Ok(())
     }
 
     /// All devices of the group, this one first.
@@ -250,9 +269,10 @@ impl GpuBackend {
 }
 
 /// What an engine launches for any matrix and one right-hand side.
-fn kernels_of<F: SolveScalar + luge_frontal::gpu::DeviceScalar>(
-    options: &Options,
-) -> Vec<&'static KernelDesc> {
+fn kernels_of<F>(options: &Options) -> Vec<&'static KernelDesc>
+where
+    F: SolveScalar + luge_frontal::gpu::DeviceScalar<Magnitude = F, Value = f64>,
+{
     let is_symmetric = matches!(
         options.kind,
         MatrixKind::Symmetric | MatrixKind::Hermitian | MatrixKind::PositiveDefinite
@@ -260,12 +280,12 @@ fn kernels_of<F: SolveScalar + luge_frontal::gpu::DeviceScalar>(
     match options.device_engine {
         DeviceEngine::Auto | DeviceEngine::Tree if is_symmetric => [
             luge_frontal::gpu::symmetric_kernels::<F>().as_slice(),
-            &luge_solve::gpu::kernels(),
+            &luge_solve::gpu::kernels::<f64>(),
         ]
         .concat(),
         DeviceEngine::Auto | DeviceEngine::Tree => [
             luge_frontal::gpu::kernels::<F>().as_slice(),
-            &luge_solve::gpu::kernels(),
+            &luge_solve::gpu::kernels::<f64>(),
         ]
         .concat(),
         DeviceEngine::Columns => [

@@ -168,6 +168,11 @@ pub(crate) trait NumericFactors<F: RealScalar>: Send + Sync {
 }
 
 impl Backend {
+    /// Whether it is a device.
+    pub(crate) fn is_device(&self) -> bool {
+        !matches!(self, Self::Cpu { .. })
+    }
+
     pub(crate) fn open(options: &Options) -> Result<Self, Error> {
         match options.backend {
             // Until a matrix comes that is worth a GPU.

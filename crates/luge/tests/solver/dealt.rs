@@ -1,8 +1,13 @@
 //! Matrices whose subtrees are dealt out to a group of devices: the answers of one device, bit for bit, and one device where
 //! there is nothing to gain or no room.
 
-use luge::{BackendChoice, DealOut, Factors, Inform, MatrixKind, Options, Regularization, Solver};
+use luge::{
+    BackendChoice, DealOut, Factors, Inform, MatrixKind, Options, Regularization, Scalar, Solver,
+};
+use luge_sparse::Form;
+use luge_testkit::convert::{turned, turned_in_form};
 use luge_testkit::generators::applications::convection_diffusion_2d;
+use num_complex::Complex;
 use sprs::{CsMat, TriMat};
 
 fn group(count: usize, deal_out: DealOut) -> Options {
@@ -31,48 +36,73 @@ pub fn symmetric(a: &CsMat<f64>) -> CsMat<f64> {
     &a.to_csr() + &transposed
 }
 
-pub fn scaled(a: &CsMat<f64>) -> Vec<f64> {
-    let values = a.data().iter().enumerate();
-    values
-        .map(|(p, v)| v * (1.0 + (p % 5) as f64 / 1024.0))
-        .collect()
+/// A matrix for each kind that a device factorizes over the field, with other values of its pattern.
+pub fn problems<T: Scalar>() -> Vec<(CsMat<T>, MatrixKind, Vec<T>)> {
+    let general = star();
+    let lower = symmetric(&general);
+    let others = |a: &CsMat<T>| -> Vec<T> {
+        let values = a.data().iter();
+        values
+            .map(|v| T::narrow(v.widen().scaled_by(1.25)))
+            .collect()
+    };
+    let general = turned::<T>(&general);
+    let symmetric = turned_in_form::<T>(&lower, Form::Symmetric);
+    let mut problems = vec![
+        (general.clone(), MatrixKind::General, scaled(&general)),
+        (symmetric.clone(), MatrixKind::Symmetric, others(&symmetric)),
+    ];
+    if T::COMPONENTS == 1 {
+        let others = others(&symmetric);
+        problems.push((symmetric, MatrixKind::PositiveDefinite, others));
+    }
+    problems
 }
 
-fn bits(x: &[f64]) -> Vec<u64> {
-    x.iter().map(|v| v.to_bits()).collect()
+pub fn scaled<T: Scalar>(a: &CsMat<T>) -> Vec<T> {
+    let values = a.data().iter().enumerate();
+    let scaled = |(p, v): (usize, &T)| v.widen().scaled_by(1.0 + (p % 5) as f64 / 1024.0);
+    values.map(scaled).map(T::narrow).collect()
+}
+
+fn bits<T: Scalar>(x: &[T]) -> Vec<u64> {
+    let mut bits = Vec::new();
+    for v in x {
+        v.widen().map_components(|component| {
+            bits.push(component.to_bits());
+            component
+        });
+    }
+    bits
 }
 
 /// Solutions with A, and with other values of its pattern; and the report on the analysis.
-pub fn answers(a: &CsMat<f64>, options: Options, others: &[f64]) -> ([Vec<u64>; 2], Inform) {
+pub fn answers<T: Scalar>(a: &CsMat<T>, options: Options, others: &[T]) -> ([Vec<u64>; 2], Inform) {
     let solver = Solver::new(options).unwrap();
     let analysis = solver.analyze(a).unwrap();
     let mut factors = analysis.factorize(a).unwrap();
-    let b: Vec<f64> = (0..a.rows()).map(|i| 1.0 + (i % 3) as f64).collect();
-    let solved = |factors: &Factors<f64>| bits(&factors.solve(&b).unwrap().x);
+    let b: Vec<T> = (0..a.rows())
+        .map(|i| T::narrow(Scalar::from_real(1.0 + (i % 3) as f64)))
+        .collect();
+    let solved = |factors: &Factors<T>| bits(&factors.solve(&b).unwrap().x);
     let first = solved(&factors);
     factors.refactorize_values(others).unwrap();
     ([first, solved(&factors)], factors.inform().clone())
 }
 
-#[test]
-fn answers_are_those_of_one_device() {
-    let general = star();
-    let symmetric = symmetric(&general);
-    for (a, kind, counts) in [
-        (&general, MatrixKind::General, &[2, 5][..]),
-        (&symmetric, MatrixKind::Symmetric, &[3]),
-        (&symmetric, MatrixKind::PositiveDefinite, &[2]),
-    ] {
-        let others: Vec<f64> = match kind {
-            MatrixKind::General => scaled(a),
-            _ => a.data().iter().map(|v| v * 1.25).collect(),
+fn assert_answers_are_those_of_one_device<T: Scalar>() {
+    for (a, kind, others) in problems::<T>() {
+        let counts: &[usize] = match kind {
+            MatrixKind::General if T::COMPONENTS == 1 => &[2, 5],
+            MatrixKind::Symmetric => &[3],
+            _ => &[2],
         };
         let one = group(1, DealOut::Always).kind(kind);
-        let (expected, alone) = answers(a, one, &others);
+        let (expected, alone) = answers(&a, one, &others);
         assert_eq!((alone.num_devices, alone.predicted_speedup), (None, None));
         for &count in counts {
             let options = group(count, DealOut::Always).kind(kind);
-            let (found, inform) = answers(a, options, &others);
+            let (found, inform) = answers(&a, options, &others);
             assert_eq!(found, expected, "{kind:?} on {count}");
             let devices = inform.num_devices.unwrap();
             assert!(
@@ -84,6 +114,16 @@ fn answers_are_those_of_one_device() {
             assert!(path.contains("subtrees on several devices"), "{path}");
         }
     }
+}
+
+#[test]
+fn answers_are_those_of_one_device() {
+    assert_answers_are_those_of_one_device::<f64>();
+}
+
+#[test]
+fn complex_answers_are_those_of_one_device() {
+    assert_answers_are_those_of_one_device::<Complex<f64>>();
 }
 
 #[test]

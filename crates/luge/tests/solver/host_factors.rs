@@ -1,9 +1,10 @@
 //! Factors that a device has no room for, in the memory of the host: the answers of those that have room, bit for bit.
 
-use luge::{BackendChoice, DealOut, DeviceEngine, Error, MatrixKind, Options, Solver};
+use luge::{BackendChoice, DealOut, DeviceEngine, Error, MatrixKind, Options, Scalar, Solver};
+use num_complex::Complex;
 use sprs::CsMat;
 
-use crate::dealt::{answers, scaled, star, symmetric};
+use crate::dealt::{answers, problems, scaled, star};
 
 fn on_device(kind: MatrixKind, bytes: Option<u64>) -> Options {
     Options::default()
@@ -17,7 +18,7 @@ fn on_device(kind: MatrixKind, bytes: Option<u64>) -> Options {
 /// room twice.
 const LACKING: u64 = 70_000;
 
-fn refused(a: &CsMat<f64>, options: Options) -> (u64, u64) {
+fn refused<T: Scalar>(a: &CsMat<T>, options: Options) -> (u64, u64) {
     match Solver::new(options).unwrap().analyze(a) {
         Err(Error::OutOfMemory {
             asked, available, ..
@@ -26,27 +27,18 @@ fn refused(a: &CsMat<f64>, options: Options) -> (u64, u64) {
     }
 }
 
-#[test]
-fn answers_are_those_of_factors_on_the_device() {
-    let general = star();
-    let symmetric = symmetric(&general);
-    for (a, kind) in [
-        (&general, MatrixKind::General),
-        (&symmetric, MatrixKind::Symmetric),
-        (&symmetric, MatrixKind::PositiveDefinite),
-    ] {
-        let others = match kind {
-            MatrixKind::General => scaled(a),
-            _ => a.data().iter().map(|v| v * 1.25).collect(),
-        };
+fn assert_answers_are_those_of_factors_on_the_device<T: Scalar>() {
+    let lacking = LACKING * T::COMPONENTS as u64;
+    for (a, kind, others) in problems::<T>() {
+        let a = &a;
         let (expected, whole) = answers(a, on_device(kind, None), &others);
         assert_eq!(whole.host_factor_bytes, None);
         let asked = whole.predicted_device_bytes.unwrap();
-        let options = || on_device(kind, Some(asked - LACKING));
+        let options = || on_device(kind, Some(asked - lacking));
         let (found, inform) = answers(a, options(), &others);
         assert_eq!(found, expected, "{kind:?}");
-        assert!(inform.predicted_device_bytes.unwrap() <= asked - LACKING);
-        assert!(inform.host_factor_bytes.unwrap() > LACKING);
+        assert!(inform.predicted_device_bytes.unwrap() <= asked - lacking);
+        assert!(inform.host_factor_bytes.unwrap() > lacking);
         assert_eq!(inform.peer_factor_bytes, Some(0));
         let path = inform.code_path.last().unwrap();
         assert!(path.ends_with("factors kept elsewhere"), "{path}");
@@ -64,8 +56,18 @@ fn answers_are_those_of_factors_on_the_device() {
 
         // Not wanted there.
         let refused = refused(a, options().host_factors(false));
-        assert_eq!(refused, (asked, asked - LACKING));
+        assert_eq!(refused, (asked, asked - lacking));
     }
+}
+
+#[test]
+fn answers_are_those_of_factors_on_the_device() {
+    assert_answers_are_those_of_factors_on_the_device::<f64>();
+}
+
+#[test]
+fn complex_answers_are_those_of_factors_on_the_device() {
+    assert_answers_are_those_of_factors_on_the_device::<Complex<f64>>();
 }
 
 #[test]

@@ -20,7 +20,7 @@ use crate::error::SolveError;
 
 pub use refine::{Refined, refine};
 pub use residual::{
-    DeviceMatrix, DevicePattern, Measures, NotFinite, Residuals, correct, residuals,
+    DeviceMatrix, DevicePattern, Measures, NotFinite, RefineScalar, Residuals, correct, residuals,
     set_known_solution,
 };
 
@@ -38,12 +38,12 @@ impl SolveScalar for f64 {}
 
 /// The kernels that measure and refine solutions, for
 /// [`Device::load_kernels`](luge_device::Device::load_kernels).
-pub fn kernels() -> [&'static KernelDesc; 4] {
+pub fn kernels<W: RefineScalar>() -> [&'static KernelDesc; 4] {
     [
-        refine_kernels::residuals::desc(),
-        refine_kernels::correct::desc(),
-        refine_kernels::find_not_finite::desc(),
-        refine_kernels::set_known_solution::desc(),
+        refine_kernels::residuals::desc::<W>(),
+        refine_kernels::correct::desc::<W>(),
+        refine_kernels::find_not_finite::desc::<W>(),
+        refine_kernels::set_known_solution::desc::<W>(),
     ]
 }
 

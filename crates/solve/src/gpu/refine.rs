@@ -3,9 +3,9 @@
 //! The rule is that of [`crate::refine`](mod@crate::refine), for each right-hand side by itself. Vectors stay on the
 //! device; a step brings the measures of each solution to the host, a few words.
 
-use luge_device::{Buffer, Stream};
+use luge_device::{Buffer, BufferView, BufferViewMut, Slice, SliceMut, Stream};
 
-use super::residual::{DeviceMatrix, Measures, NotFinite, Residuals, correct};
+use super::residual::{DeviceMatrix, Measures, NotFinite, RefineScalar, Residuals, correct};
 use crate::error::SolveError;
 use crate::refine::{Options, Verdict};
 
@@ -33,16 +33,18 @@ pub struct Refined {
 ///
 /// If a length does not go with the matrix and `nrhs`.
 #[track_caller]
-pub fn refine<E: From<SolveError>>(
+pub fn refine<W: RefineScalar, E: From<SolveError>>(
     stream: &Stream,
-    a: DeviceMatrix<'_>,
-    b: &Buffer<f64>,
-    x: &mut Buffer<f64>,
+    a: DeviceMatrix<'_, W>,
+    b: &impl BufferView<W>,
+    x: &mut impl BufferViewMut<W>,
     nrhs: usize,
-    mut solve: impl FnMut(&mut Buffer<f64>) -> Result<(), E>,
+    mut solve: impl FnMut(&mut Buffer<W>) -> Result<(), E>,
     options: &Options,
 ) -> Result<Vec<Refined>, E> {
     let n = a.pattern.n();
+    let mut x = x.view_mut();
+    let x = &mut x;
     let device = |e| E::from(SolveError::Device(e));
     let mut residuals = Residuals::new(stream, a.pattern, nrhs)?;
     let mut residual = stream.alloc(x.len()).map_err(device)?;
@@ -62,11 +64,11 @@ pub fn refine<E: From<SolveError>>(
         return Err(SolveError::NotFinite { row }.into());
     }
     let mut goes_on = vec![true; nrhs];
-    let mut next: Option<(Buffer<f64>, Buffer<f64>)> = None;
+    let mut next: Option<(Buffer<W>, Buffer<W>)> = None;
     // The best solutions of those whose last iterate, in `x`, is worse.
-    let mut aside: Option<Buffer<f64>> = None;
+    let mut aside: Option<Buffer<W>> = None;
     let mut is_trial = vec![false; nrhs];
-    let copy = |to: &mut Buffer<f64>, from: &Buffer<f64>, of: &[bool]| {
+    let copy = |mut to: SliceMut<'_, W>, from: Slice<'_, W>, of: &[bool]| {
         for range in runs(of) {
             let range = range.start * n..range.end * n;
             stream.copy(&mut to.slice_mut(range.clone()), &from.slice(range))?;
@@ -129,13 +131,13 @@ pub fn refine<E: From<SolveError>>(
                 Some(aside) => aside,
                 None => aside.insert(stream.alloc(x.len()).map_err(device)?),
             };
-            copy(aside, x, &becomes_trial).map_err(device)?;
+            copy(aside.slice_mut(..), x.slice(..), &becomes_trial).map_err(device)?;
         }
-        copy(x, next_x, &is_taken).map_err(device)?;
-        copy(&mut residual, next_residual, &is_taken).map_err(device)?;
+        copy(x.slice_mut(..), next_x.slice(..), &is_taken).map_err(device)?;
+        copy(residual.slice_mut(..), next_residual.slice(..), &is_taken).map_err(device)?;
     }
     if let Some(aside) = &aside {
-        copy(x, aside, &is_trial).map_err(device)?;
+        copy(x.slice_mut(..), aside.slice(..), &is_trial).map_err(device)?;
     }
     Ok(best)
 }

@@ -1,12 +1,28 @@
-//! Residuals and backward errors of solutions on the device, in `f64`.
+//! Residuals and backward errors of solutions on the device, in `f64` or its complex numbers.
 
-use luge_device::{Buffer, BufferView, PinnedBuffer, RecordBuffer, Stream, Uploads};
+use std::marker::PhantomData;
+
+use luge_device::{Buffer, BufferView, BufferViewMut, PinnedBuffer, RecordBuffer, Stream, Uploads};
 use luge_gpu_kernels::refine::{self as kernels, LongRowsBuffers, RowsBuffers, Segment, measure};
-use luge_sparse::CompressedPattern;
+use luge_kernel::math::{Complex, Field};
+use luge_sparse::{CompressedPattern, Scalar};
 use luge_symbolic::gpu::{Geometry, primitives};
 
 use crate::backward_error::{is_safe, normwise};
 use crate::error::SolveError;
+
+/// The numbers that residuals are computed in: `f64` or `Complex<f64>`.
+pub trait RefineScalar:
+    Scalar<Real = f64, Wide = Self>
+    + Field<Real = f64, Wide = Self>
+    + kernels::residuals::Instance
+    + kernels::correct::Instance
+    + kernels::find_not_finite::Instance
+    + kernels::set_known_solution::Instance
+{
+}
+impl RefineScalar for f64 {}
+impl RefineScalar for Complex<f64> {}
 
 /// The pattern of a square matrix A on the device, for products with A or with Aᵀ.
 ///
@@ -72,11 +88,11 @@ impl LongRows {
 
 /// A matrix on the device: values in the order in which it is stored.
 #[derive(Debug, Clone, Copy)]
-pub struct DeviceMatrix<'a> {
+pub struct DeviceMatrix<'a, W: RefineScalar> {
     /// For products with it.
     pub pattern: &'a DevicePattern,
     /// As many values as that says.
-    pub values: &'a Buffer<f64>,
+    pub values: &'a Buffer<W>,
 }
 
 /// What a solution's residual amounts to.
@@ -218,12 +234,12 @@ impl DevicePattern {
         Ok(there)
     }
 
-    /// Bytes on the device of a matrix of order `n` with `nnz` entries, and of what measuring one solution takes, at
-    /// most.
-    pub fn predicted_bytes(n: usize, nnz: usize) -> u64 {
+    /// Bytes on the device of the pattern of a matrix of order `n` with `nnz` entries, and of what measuring one solution of
+    /// numbers with so many `components` takes, at most.
+    pub fn predicted_bytes(n: usize, nnz: usize, components: usize) -> u64 {
         // A long row has less than two segments for each full one.
         let num_segments = 2 * nnz / kernels::SEGMENT as usize;
-        let of_segment = (4 * 2 + size_of::<Segment>()) + 8 * kernels::segment_sums(1);
+        let of_segment = (4 * 2 + size_of::<Segment>()) + 8 * kernels::segment_sums(1, components);
         (8 * (n + 1) + (4 + 4) * nnz + of_segment * num_segments) as u64
     }
 
@@ -240,25 +256,28 @@ impl DevicePattern {
 
 /// Residuals of some solutions, measured on the device.
 #[derive(Debug)]
-pub struct Residuals {
+pub struct Residuals<W: RefineScalar> {
     words: Buffer<u64>,
     /// What the segments of long rows add up to.
     sums: Buffer<f64>,
     barrier: Buffer<u32>,
+    marker: PhantomData<W>,
 }
 
-impl Residuals {
+impl<W: RefineScalar> Residuals<W> {
     /// For `nrhs` solutions at a time of systems with such a matrix.
     ///
     /// # Errors
     ///
     /// [`SolveError::Device`].
     pub fn new(stream: &Stream, pattern: &DevicePattern, nrhs: usize) -> Result<Self, SolveError> {
-        let num_sums = pattern.long_rows.num_segments() * kernels::segment_sums(nrhs);
+        let num_sums = pattern.long_rows.num_segments()
+            * kernels::segment_sums(nrhs, <W as Scalar>::COMPONENTS);
         Ok(Self {
             words: stream.alloc_zeroed(nrhs * measure::LEN)?,
             sums: stream.alloc(num_sums)?,
             barrier: primitives::grid_barrier(stream)?,
+            marker: PhantomData,
         })
     }
 
@@ -276,10 +295,10 @@ impl Residuals {
     pub fn enqueue(
         &mut self,
         stream: &Stream,
-        a: DeviceMatrix<'_>,
-        x: &Buffer<f64>,
-        b: &Buffer<f64>,
-        residual: &mut Buffer<f64>,
+        a: DeviceMatrix<'_, W>,
+        x: &impl BufferView<W>,
+        b: &impl BufferView<W>,
+        residual: &mut impl BufferViewMut<W>,
     ) -> Result<(), SolveError> {
         let DeviceMatrix { pattern, values } = a;
         let nrhs = self.words.len() / measure::LEN;
@@ -293,7 +312,7 @@ impl Residuals {
         stream.fill_zero(&mut self.words)?;
         stream.fill_zero(&mut self.barrier)?;
         let device = stream.device();
-        let kernel = kernels::residuals::desc();
+        let kernel = kernels::residuals::desc::<W>();
         let config = Geometry::of(&device).persistent_threads(&device, kernel, pattern.n)?;
         let LongRows {
             rows,
@@ -316,7 +335,7 @@ impl Residuals {
         // SAFETY: a CompressedPattern of a square matrix, and its long rows; measures and barrier are zero; the launch is
         // cooperative.
         unsafe {
-            kernels::residuals::launch(
+            kernels::residuals::launch::<W, _>(
                 stream,
                 &config,
                 nrhs as u32,
@@ -362,12 +381,12 @@ impl Residuals {
 ///
 /// If a length does not go with the matrix and `nrhs`.
 #[track_caller]
-pub fn residuals(
+pub fn residuals<W: RefineScalar>(
     stream: &Stream,
-    a: DeviceMatrix<'_>,
-    x: &Buffer<f64>,
-    b: &Buffer<f64>,
-    residual: &mut Buffer<f64>,
+    a: DeviceMatrix<'_, W>,
+    x: &impl BufferView<W>,
+    b: &impl BufferView<W>,
+    residual: &mut impl BufferViewMut<W>,
     nrhs: usize,
 ) -> Result<Vec<Measures>, SolveError> {
     let mut residuals = Residuals::new(stream, a.pattern, nrhs)?;
@@ -385,10 +404,10 @@ pub fn residuals(
 ///
 /// If the lengths differ.
 #[track_caller]
-pub fn correct(
+pub fn correct<W: RefineScalar>(
     stream: &Stream,
-    correction: &Buffer<f64>,
-    x: &mut Buffer<f64>,
+    correction: &Buffer<W>,
+    x: &mut Buffer<W>,
 ) -> Result<(), SolveError> {
     assert_eq!(correction.len(), x.len(), "a correction for each unknown");
     if x.is_empty() {
@@ -396,7 +415,7 @@ pub fn correct(
     }
     let config = Geometry::of(&stream.device()).threads_for(x.len());
     // SAFETY: nothing beyond the lengths, which the launcher checks.
-    unsafe { kernels::correct::launch(stream, &config, correction, x)? };
+    unsafe { kernels::correct::launch::<W, _>(stream, &config, correction, x)? };
     Ok(())
 }
 
@@ -425,11 +444,15 @@ impl NotFinite {
     /// # Errors
     ///
     /// [`SolveError::Device`].
-    pub fn enqueue(&mut self, stream: &Stream, x: &impl BufferView<f64>) -> Result<(), SolveError> {
+    pub fn enqueue<W: RefineScalar>(
+        &mut self,
+        stream: &Stream,
+        x: &impl BufferView<W>,
+    ) -> Result<(), SolveError> {
         stream.fill_zero(&mut self.words)?;
         let config = Geometry::of(&stream.device()).threads_for(x.len());
         // SAFETY: the words are zero, and blocks are of whole warps.
-        unsafe { kernels::find_not_finite::launch(stream, &config, x, &mut self.words)? };
+        unsafe { kernels::find_not_finite::launch::<W, _>(stream, &config, x, &mut self.words)? };
         stream.copy_to_pinned(&self.words, &mut self.on_host, 0)?;
         Ok(())
     }
@@ -459,12 +482,15 @@ impl NotFinite {
 /// # Errors
 ///
 /// [`SolveError::Device`].
-pub fn set_known_solution(stream: &Stream, x: &mut Buffer<f64>) -> Result<(), SolveError> {
+pub fn set_known_solution<W: RefineScalar>(
+    stream: &Stream,
+    x: &mut Buffer<W>,
+) -> Result<(), SolveError> {
     if x.is_empty() {
         return Ok(());
     }
     let config = Geometry::of(&stream.device()).threads_for(x.len());
     // SAFETY: no preconditions.
-    unsafe { kernels::set_known_solution::launch(stream, &config, x)? };
+    unsafe { kernels::set_known_solution::launch::<W, _>(stream, &config, x)? };
     Ok(())
 }

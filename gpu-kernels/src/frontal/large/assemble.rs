@@ -2,7 +2,7 @@
 
 use luge_kernel::prelude::*;
 
-use super::{EliminateLarge, FrontReal, LargeFronts, Matrix, Tile, WARPS, wide_product};
+use super::{EliminateLarge, FrontField, LargeFronts, Matrix, Tile, WARPS, wide_product};
 use crate::frontal::plan::{Piece, THREADS, WHOLE_FRONT, WIDE_TILE, row_and_column, split};
 use crate::frontal::work::Seen;
 
@@ -33,7 +33,7 @@ struct PendingSum {
     sources: [u32; AT_ONCE],
 }
 
-impl<T: FrontReal, const TILE: u32, K: EliminateLarge<T>> LargeFronts<T, TILE, K> {
+impl<T: FrontField, const TILE: u32, K: EliminateLarge<T>> LargeFronts<T, TILE, K> {
     /// Brings the tile's entries of B and of the children's elements together. A barrier ends it.
     #[inlined]
     pub(super) fn assemble<const SEARCH: bool>(

@@ -7,7 +7,7 @@
 use luge_kernel::prelude::*;
 
 use super::triangle::{PANEL, lower_panel, solve_lower, solve_upper, subtract};
-use super::{FrontReal, LargeFronts, Matrix, PART, Tile, words};
+use super::{FrontField, LargeFronts, Matrix, PART, Tile, words};
 use crate::frontal::columns::Columns;
 use crate::frontal::plan::{THREADS, WHOLE_FRONT};
 use crate::frontal::rows::RowChoice;
@@ -19,7 +19,7 @@ const _: () = assert!(WHOLE_FRONT <= 3 * warp::WARP_SIZE);
 /// Added to the row of a column that a search leaves out.
 const LEFT_OUT: u32 = 1 << 31;
 
-impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE, Lu> {
+impl<T: FrontField, const TILE: u32> LargeFronts<T, TILE, Lu> {
     /// Eliminates the pivots of a whole front or of a tile on the diagonal. A barrier ends it.
     #[inlined]
     pub(super) fn eliminate<const SEARCH: bool>(
@@ -280,7 +280,7 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE, Lu> {
         }
         below.for_each(|i, p| {
             // What is not a number is not within the bound either.
-            let is_bounded = matrix.get(i, p).abs() <= self.work.max_l;
+            let is_bounded = matrix.get(i, p).magnitude() <= self.work.max_l;
             if !is_bounded {
                 self.work.fail(pivot + p, seen);
                 matrix.set(i, p, T::ZERO);

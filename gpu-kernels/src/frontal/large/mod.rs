@@ -21,7 +21,7 @@ mod triangle;
 
 use luge_kernel::prelude::*;
 
-pub(super) use self::product::{FrontReal, repeated};
+pub(super) use self::product::{FrontField, repeated};
 pub(super) use self::symmetric::LargeSymmetric;
 use self::triangle::{solve_lower, solve_upper, subtract};
 use super::plan::{
@@ -56,7 +56,7 @@ const _: () = assert!(WIDE_TILE * (WIDE_TILE + 1) + PART * PART_STRIDE <= WIDE_V
 /// The large fronts, in tiles of TILE rows and columns. A tile is eliminated and solved for by parts of [`PART`] pivots: in
 /// one, or in two if its front is wide.
 #[derive(Clone, Copy)]
-pub(super) struct LargeFronts<T: Real, const TILE: u32, K> {
+pub(super) struct LargeFronts<T: Field, const TILE: u32, K> {
     pub work: Work<T>,
     pub kind: K,
     pub plan: LargePlan,
@@ -85,13 +85,13 @@ pub(super) const NUM_WORDS: usize = Task::WORDS + 2;
 
 /// A column-major matrix in the shared memory.
 #[derive(Clone, Copy)]
-pub(super) struct Matrix<T: Real> {
+pub(super) struct Matrix<T: Field> {
     values: Shared<T>,
     first: u32,
     stride: u32,
 }
 
-impl<T: Real> Matrix<T> {
+impl<T: Field> Matrix<T> {
     #[inlined]
     fn get(self, i: u32, j: u32) -> T {
         self.values.get((self.first + j * self.stride + i) as usize)
@@ -184,7 +184,7 @@ impl Tile {
 
 /// How the pivots of a kind of large fronts are eliminated. All threads of the block call all of this, and a barrier ends
 /// it.
-pub(super) trait EliminateLarge<T: FrontReal>: FrontKind<T> {
+pub(super) trait EliminateLarge<T: FrontField>: FrontKind<T> {
     /// Makes known where the columns of the tile go, whose rows' places are known behind the next barrier.
     fn place_columns<const TILE: u32, const SEARCH: bool>(
         fronts: LargeFronts<T, TILE, Self>,
@@ -220,7 +220,7 @@ pub(super) trait EliminateLarge<T: FrontReal>: FrontKind<T> {
     ) -> T;
 }
 
-impl<T: FrontReal, const TILE: u32, K: EliminateLarge<T>> LargeFronts<T, TILE, K> {
+impl<T: FrontField, const TILE: u32, K: EliminateLarge<T>> LargeFronts<T, TILE, K> {
     /// Distance of the columns of a tile.
     const STRIDE: u32 = TILE + 1;
 
@@ -390,7 +390,7 @@ impl<T: FrontReal, const TILE: u32, K: EliminateLarge<T>> LargeFronts<T, TILE, K
     }
 }
 
-impl<T: FrontReal> EliminateLarge<T> for Lu {
+impl<T: FrontField> EliminateLarge<T> for Lu {
     #[inlined]
     fn place_columns<const TILE: u32, const SEARCH: bool>(_: LargeFronts<T, TILE, Self>, _: Tile) {}
 
@@ -435,7 +435,7 @@ impl<T: FrontReal> EliminateLarge<T> for Lu {
     }
 }
 
-impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE, Lu> {
+impl<T: FrontField, const TILE: u32> LargeFronts<T, TILE, Lu> {
     /// Solves for a tile beside or above the diagonal tile of its step. A barrier ends it.
     #[inlined]
     fn solve<const SEARCH: bool>(
@@ -535,7 +535,7 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE, Lu> {
     }
 }
 
-impl<T: FrontReal, const TILE: u32, K: EliminateLarge<T>> LargeFronts<T, TILE, K> {
+impl<T: FrontField, const TILE: u32, K: EliminateLarge<T>> LargeFronts<T, TILE, K> {
     /// An entry of the columns of the front's pivots.
     #[inlined]
     fn factor(self, tile: Tile, row: u32, column: u32) -> T {

@@ -73,7 +73,7 @@ const _: () = assert!(WIDE_TILE / 32 <= 4);
 const ASKED: u32 = warp::WARP_SIZE / 2;
 
 /// What fronts are factorized in.
-pub trait FrontReal: Real {
+pub trait FrontField: Field {
     /// Adds the products of [`DEPTH`] pivots to a warp's matrix of 16 · F rows and 8 · F columns, of which `sums[i][j]` are
     /// those of a lane in block i, j as [`mma_m16n8k8_f64`](matrix::mma_m16n8k8_f64) has them. `lower` tells the entry in
     /// a row of a pivot, `upper` that of a pivot in a column.
@@ -93,25 +93,42 @@ pub trait FrontReal: Real {
     );
 }
 
-impl FrontReal for f64 {
+/// A lane's parts of the left factors of F products, as [`mma_m16n8k8_f64`](matrix::mma_m16n8k8_f64) has them.
+#[inlined]
+fn left_factors<T: Field, const F: usize>(lower: impl Fn(u32, u32) -> T) -> [[T; 4]; F] {
+    let (g, t) = (thread::lane_id() / 4, thread::lane_id() % 4);
+    let mut left = [[T::ZERO; 4]; F];
+    repeated!(i < F => {
+        repeated!(x < 4 => {
+            let (row, p) = (x as u32 % 2 * 8, x as u32 / 2 * 4);
+            left[i][x] = lower(16 * i as u32 + g + row, t + p);
+        });
+    });
+    left
+}
+
+/// Likewise of the right factors: `right(n, p, j)` is entry p, j of number n.
+#[inlined]
+fn right_factors<T: Field, const N: usize>(right: impl Fn(usize, u32, u32) -> T) -> [[T; 2]; N] {
+    let (g, t) = (thread::lane_id() / 4, thread::lane_id() % 4);
+    let mut of_right = [[T::ZERO; 2]; N];
+    repeated!(n < N => {
+        repeated!(x < 2 => {
+            of_right[n][x] = right(n, t + 4 * x as u32, g);
+        });
+    });
+    of_right
+}
+
+impl FrontField for f64 {
     #[inlined]
     fn add_products<const F: usize>(
         lower: impl Fn(u32, u32) -> Self,
         upper: impl Fn(u32, u32) -> Self,
         sums: &mut [[[Self; 4]; F]; F],
     ) {
-        let (g, t) = (thread::lane_id() / 4, thread::lane_id() % 4);
-        let mut left = [[0.0; 4]; F];
-        let mut right = [[0.0; 2]; F];
-        repeated!(i < F => {
-            repeated!(x < 4 => {
-                let (row, p) = (x as u32 % 2 * 8, x as u32 / 2 * 4);
-                left[i][x] = lower(16 * i as u32 + g + row, t + p);
-            });
-            repeated!(x < 2 => {
-                right[i][x] = upper(t + 4 * x as u32, 8 * i as u32 + g);
-            });
-        });
+        let left = left_factors(lower);
+        let right = right_factors(|n, p, j| upper(p, 8 * n as u32 + j));
         matrix::mma_m16n8k8_f64(&left, &right, sums);
     }
 
@@ -121,17 +138,12 @@ impl FrontReal for f64 {
         right: impl Fn(usize, u32, u32) -> Self,
         sums: &mut [[[Self; 4]; N]; 1],
     ) {
-        let (g, t) = (thread::lane_id() / 4, thread::lane_id() % 4);
-        let mut of_right = [[0.0; 2]; N];
-        repeated!(n < N => {
-            of_right[n] = [right(n, t, g), right(n, t + 4, g)];
-        });
-        matrix::mma_m16n8k8_f64(&[left], &of_right, sums);
+        matrix::mma_m16n8k8_f64(&[left], &right_factors(right), sums);
     }
 }
 
 /// In the arithmetic of `f32`: tensor cores would round to fewer bits.
-impl FrontReal for f32 {
+impl FrontField for f32 {
     #[inlined]
     fn add_products<const F: usize>(
         lower: impl Fn(u32, u32) -> Self,
@@ -189,6 +201,73 @@ impl FrontReal for f32 {
     }
 }
 
+/// By products of real numbers, four for each.
+impl FrontField for Complex<f64> {
+    #[inlined]
+    fn add_products<const F: usize>(
+        lower: impl Fn(u32, u32) -> Self,
+        upper: impl Fn(u32, u32) -> Self,
+        sums: &mut [[[Self; 4]; F]; F],
+    ) {
+        let left = left_factors(lower);
+        let right = right_factors(|n, p, j| upper(p, 8 * n as u32 + j));
+        add_complex(&left, &right, sums);
+    }
+
+    #[inlined]
+    fn add_columns<const N: usize>(
+        left: [Self; 4],
+        right: impl Fn(usize, u32, u32) -> Self,
+        sums: &mut [[[Self; 4]; N]; 1],
+    ) {
+        add_complex(&[left], &right_factors(right), sums);
+    }
+}
+
+/// As [`mma_m16n8k8_f64`](matrix::mma_m16n8k8_f64). The products of real parts come first, so numbers without imaginary parts
+/// have the sums that real ones have.
+#[inlined]
+fn add_complex<const M: usize, const N: usize>(
+    left: &[[Complex<f64>; 4]; M],
+    right: &[[Complex<f64>; 2]; N],
+    sums: &mut [[[Complex<f64>; 4]; N]; M],
+) {
+    let mut re = [[[0.0; 4]; N]; M];
+    let mut im = [[[0.0; 4]; N]; M];
+    repeated!(i < M => {
+        re[i] = parts(&sums[i], |z| z.re);
+        im[i] = parts(&sums[i], |z| z.im);
+    });
+    let (left_re, left_im) = (parts(left, |z| z.re), parts(left, |z| z.im));
+    let (right_re, right_im) = (parts(right, |z| z.re), parts(right, |z| z.im));
+    matrix::mma_m16n8k8_f64(&left_re, &right_re, &mut re);
+    matrix::mma_m16n8k8_f64(&left_re, &right_im, &mut im);
+    matrix::mma_m16n8k8_f64(&parts(left, |z| -z.im), &right_im, &mut re);
+    matrix::mma_m16n8k8_f64(&left_im, &right_re, &mut im);
+    repeated!(i < M => {
+        repeated!(j < N => {
+            repeated!(x < 4 => {
+                sums[i][j][x] = Complex::new(re[i][j][x], im[i][j][x]);
+            });
+        });
+    });
+}
+
+/// A part of each number.
+#[inlined]
+fn parts<const A: usize, const N: usize>(
+    of: &[[Complex<f64>; A]; N],
+    part: impl Fn(Complex<f64>) -> f64,
+) -> [[f64; A]; N] {
+    let mut parts = [[0.0; A]; N];
+    repeated!(n < N => {
+        repeated!(x < A => {
+            parts[n][x] = part(of[n][x]);
+        });
+    });
+    parts
+}
+
 /// Where the values of a chunk come from that a thread brings.
 #[derive(Clone, Copy)]
 struct Source {
@@ -198,7 +277,7 @@ struct Source {
     of_pivots: u32,
 }
 
-impl<T: FrontReal, const TILE: u32, K: EliminateLarge<T>> LargeFronts<T, TILE, K> {
+impl<T: FrontField, const TILE: u32, K: EliminateLarge<T>> LargeFronts<T, TILE, K> {
     /// Subtracts from the tile the product of the first `pivots` columns of L and rows of U. A barrier ends it.
     #[inlined]
     pub(super) fn subtract_products(

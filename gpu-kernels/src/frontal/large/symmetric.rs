@@ -12,7 +12,7 @@ use luge_kernel::prelude::*;
 
 use super::triangle::{PANEL, solve_upper, subtract};
 use super::{
-    EliminateLarge, FrontReal, LargeFronts, Matrix, PART, PART_VALUES, Tile, WARPS, words,
+    EliminateLarge, FrontField, LargeFronts, Matrix, PART, PART_VALUES, Tile, WARPS, words,
 };
 use crate::frontal::columns::Columns;
 use crate::frontal::plan::{SymmetricWork, THREADS, kind, report};
@@ -22,7 +22,7 @@ use crate::frontal::work::Seen;
 /// What large fronts of symmetric matrices need beside the others. Arrays have a place for each column of a tile or of a
 /// whole front.
 #[derive(Clone, Copy)]
-pub(in crate::frontal) struct LargeSymmetric<T: Real, E> {
+pub(in crate::frontal) struct LargeSymmetric<T: Field, E> {
     pub work: SymmetricWork<T>,
     pub expectation: E,
     /// The kinds of the tile's pivots.
@@ -33,7 +33,7 @@ pub(in crate::frontal) struct LargeSymmetric<T: Real, E> {
     pub verdicts: Shared<u32>,
 }
 
-impl<T: Real, E: Expectation<T>> FrontKind<T> for LargeSymmetric<T, E> {
+impl<T: Field, E: Expectation<T>> FrontKind<T> for LargeSymmetric<T, E> {
     const SYMMETRIC: bool = true;
 
     #[inlined]
@@ -42,7 +42,7 @@ impl<T: Real, E: Expectation<T>> FrontKind<T> for LargeSymmetric<T, E> {
     }
 }
 
-impl<T: FrontReal, E: Expectation<T>> EliminateLarge<T> for LargeSymmetric<T, E> {
+impl<T: FrontField, E: Expectation<T>> EliminateLarge<T> for LargeSymmetric<T, E> {
     #[inlined]
     fn place_columns<const TILE: u32, const SEARCH: bool>(
         fronts: LargeFronts<T, TILE, Self>,
@@ -111,7 +111,7 @@ impl<T: FrontReal, E: Expectation<T>> EliminateLarge<T> for LargeSymmetric<T, E>
     }
 }
 
-impl<T: FrontReal, E: Expectation<T>, const TILE: u32> LargeFronts<T, TILE, LargeSymmetric<T, E>> {
+impl<T: FrontField, E: Expectation<T>, const TILE: u32> LargeFronts<T, TILE, LargeSymmetric<T, E>> {
     #[inlined]
     fn kind_of(self, pivot: u32) -> u32 {
         if E::OF_SIGNS {
@@ -224,7 +224,7 @@ impl<T: FrontReal, E: Expectation<T>, const TILE: u32> LargeFronts<T, TILE, Larg
         tile: Tile,
         matrix: Matrix<T>,
         (j, pivots): (u32, u32),
-        bound: T,
+        bound: T::Real,
         seen: &mut Seen<T>,
     ) -> u32 {
         let lane = thread::lane_id();
@@ -261,7 +261,7 @@ impl<T: FrontReal, E: Expectation<T>, const TILE: u32> LargeFronts<T, TILE, Larg
                 let mut is_bounded = true;
                 for r in 0..R {
                     if row(r) < m && (r > 0 || lane >= first) {
-                        is_bounded = is_bounded && column[r].abs() <= bound;
+                        is_bounded = is_bounded && column[r].magnitude() <= bound;
                     }
                 }
                 all_serve(is_bounded, tried)
@@ -655,14 +655,14 @@ impl<T: FrontReal, E: Expectation<T>, const TILE: u32> LargeFronts<T, TILE, Larg
             found[1] = e22.mul_add(second, e21 * first);
         } else if of_kind == kind::ONE {
             let (inverse, d) = (other.get(0, p), other.get(1, p));
-            let counts_as_zero = |value: T| self.work.counts_as_zero(value.abs());
+            let counts_as_zero = |value: T| self.work.counts_as_zero(value.magnitude());
             is_lost = counts_as_zero(d) && !counts_as_zero(first);
             found[0] = self.work.multiplier(first, d, inverse, seen);
         }
         if SEARCH {
             let bound = self.work.max_l;
             // What is not a number is not within the bound either.
-            if is_lost || !(found[0].abs() <= bound && found[1].abs() <= bound) {
+            if is_lost || !(found[0].magnitude() <= bound && found[1].magnitude() <= bound) {
                 self.work.fail(pivot, seen);
                 if is_two {
                     self.work.fail(pivot + 1, seen);
@@ -671,7 +671,7 @@ impl<T: FrontReal, E: Expectation<T>, const TILE: u32> LargeFronts<T, TILE, Larg
                 found = [T::ZERO; 2];
             }
         } else if !(found[0].is_number() && found[1].is_number()) {
-            seen.max_l = T::ZERO.reciprocal();
+            seen.max_l = T::Real::ZERO.reciprocal();
         }
         matrix.set(i, p, found[0]);
         if is_two {

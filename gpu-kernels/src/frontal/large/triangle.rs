@@ -2,7 +2,7 @@
 
 use luge_kernel::prelude::*;
 
-use super::{FrontReal, LargeFronts, Matrix, OWN, PART, SIDE, Tile};
+use super::{FrontField, LargeFronts, Matrix, OWN, PART, SIDE, Tile};
 use crate::frontal::plan::THREADS;
 use crate::frontal::symmetric::Lu;
 use crate::frontal::work::quotient;
@@ -10,7 +10,7 @@ use crate::frontal::work::quotient;
 /// Pivots of a panel.
 pub(super) const PANEL: u32 = 8;
 
-impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE, Lu> {
+impl<T: FrontField, const TILE: u32> LargeFronts<T, TILE, Lu> {
     /// Exchanges the rows of a tile as those of the diagonal tile left of it were, one pivot after the other.
     #[inlined]
     pub(super) fn exchange_rows(self, tile: Tile, matrix: Matrix<T>, pivots: u32) {
@@ -35,7 +35,7 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE, Lu> {
 /// Solves with the unit lower triangle of rows and columns `j..j + pivots` of `lower` for columns `from..to` of `matrix`,
 /// a thread a column.
 #[inlined]
-pub(super) fn lower_panel<T: Real>(
+pub(super) fn lower_panel<T: Field>(
     lower: Matrix<T>,
     matrix: Matrix<T>,
     (j, pivots): (u32, u32),
@@ -58,7 +58,7 @@ fn of_panel<const FULL: bool>((j, pivots): (u32, u32), p: usize) -> u32 {
 }
 
 #[inlined]
-fn lower_columns<T: Real, const FULL: bool>(
+fn lower_columns<T: Field, const FULL: bool>(
     lower: Matrix<T>,
     matrix: Matrix<T>,
     (j, pivots): (u32, u32),
@@ -90,7 +90,7 @@ fn lower_columns<T: Real, const FULL: bool>(
 /// Solves with the upper triangle of rows and columns `j..j + pivots` of `upper`, from the right, for `rows` rows of
 /// `matrix`, a thread a row; row [`PART`] of `upper` has the reciprocals of the diagonal.
 #[inlined]
-fn upper_panel<T: Real>(upper: Matrix<T>, matrix: Matrix<T>, panel: (u32, u32), rows: u32) {
+fn upper_panel<T: Field>(upper: Matrix<T>, matrix: Matrix<T>, panel: (u32, u32), rows: u32) {
     if thread::thread_idx_x() >= rows {
         return;
     }
@@ -102,7 +102,7 @@ fn upper_panel<T: Real>(upper: Matrix<T>, matrix: Matrix<T>, panel: (u32, u32), 
 }
 
 #[inlined]
-fn upper_row<T: Real, const FULL: bool>(
+fn upper_row<T: Field, const FULL: bool>(
     upper: Matrix<T>,
     matrix: Matrix<T>,
     (j, pivots): (u32, u32),
@@ -130,7 +130,7 @@ fn upper_row<T: Real, const FULL: bool>(
 
 /// Solves for value P of a row, and takes it off the others. Registers have no index, so P is a constant.
 #[inlined]
-fn upper_step<T: Real, const P: usize>(
+fn upper_step<T: Field, const P: usize>(
     upper: Matrix<T>,
     at: impl Fn(usize) -> u32,
     values: &mut [T; PANEL as usize],
@@ -146,7 +146,7 @@ fn upper_step<T: Real, const P: usize>(
 /// Subtracts from the entries of `matrix` in these rows and columns the product of columns `j..j + pivots` of `left`
 /// and the rows of the same numbers of `right`.
 #[inlined]
-pub(super) fn subtract<T: Real>(
+pub(super) fn subtract<T: Field>(
     left: Matrix<T>,
     right: Matrix<T>,
     matrix: Matrix<T>,
@@ -173,7 +173,7 @@ pub(super) fn subtract<T: Real>(
 /// As [`subtract`], from the first N · [`SIDE`] of these rows and columns: each thread has N × N entries, [`SIDE`]
 /// apart.
 #[inlined]
-fn subtract_block<T: Real, const N: usize>(
+fn subtract_block<T: Field, const N: usize>(
     left: Matrix<T>,
     right: Matrix<T>,
     matrix: Matrix<T>,
@@ -230,7 +230,7 @@ fn subtract_block<T: Real, const N: usize>(
 
 /// Solves with the unit lower triangle of order k in `lower` for `columns` columns of `matrix`, in place. A barrier ends it.
 #[inlined]
-pub(super) fn solve_lower<T: Real>(lower: Matrix<T>, k: u32, matrix: Matrix<T>, columns: u32) {
+pub(super) fn solve_lower<T: Field>(lower: Matrix<T>, k: u32, matrix: Matrix<T>, columns: u32) {
     let mut j = 0;
     while j < k {
         let panel = (j, (k - j).min(PANEL));
@@ -247,7 +247,7 @@ pub(super) fn solve_lower<T: Real>(lower: Matrix<T>, k: u32, matrix: Matrix<T>, 
 /// Solves with the upper triangle of order k in `upper`, from the right, for `rows` rows of `matrix`, in place; row
 /// [`PART`] of `upper` has the reciprocals of the diagonal. A barrier ends it.
 #[inlined]
-pub(super) fn solve_upper<T: Real>(upper: Matrix<T>, k: u32, matrix: Matrix<T>, rows: u32) {
+pub(super) fn solve_upper<T: Field>(upper: Matrix<T>, k: u32, matrix: Matrix<T>, rows: u32) {
     let mut j = 0;
     while j < k {
         let panel = (j, (k - j).min(PANEL));

@@ -5,12 +5,13 @@
 
 use luge_kernel::prelude::*;
 
+use super::handover::given;
 use super::kinds::Kind;
 use super::layout::{CoupledRow, Couplings, Lists, Segment, Single};
 use super::{Chunk, Sweep};
 use crate::grid::GridBarrier;
 
-impl<T: Real, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize>
+impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize>
     Sweep<T, K, R, AHEAD, BELOW>
 {
     /// Coupling `p` times its unknown, negative.
@@ -20,7 +21,7 @@ impl<T: Real, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize
             .coupling
             .get(couplings.entries.get(p as usize) as usize);
         let at = chunk.unknowns + couplings.idx.get(p as usize) as usize * R;
-        -entry * self.vectors.unknowns.get(at + r)
+        -entry * given::<T>(self.vectors.unknowns, at + r)
     }
 
     /// Takes the couplings `begin .. end` times their unknowns off `value`.
@@ -40,7 +41,7 @@ impl<T: Real, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize
             let at = chunk.unknowns + couplings.idx.get(p as usize) as usize * R;
             let mut r = 0;
             while r < R {
-                value[r] = entry.mul_add(self.vectors.unknowns.get(at + r), value[r]);
+                value[r] = entry.mul_add(given(self.vectors.unknowns, at + r), value[r]);
                 r += 1;
             }
             p += 1;

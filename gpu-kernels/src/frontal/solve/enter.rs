@@ -9,7 +9,7 @@ use super::scaled::{BIAS, biased_exponent, headroom, shifted};
 use super::{Chunk, Sweep};
 use crate::grid::GridBarrier;
 
-impl<T: Real, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize>
+impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize>
     Sweep<T, K, R, AHEAD, BELOW>
 {
     /// Right-hand side `rhs` of B is 2 to this power times what is solved with. Once the barrier after the search for
@@ -54,7 +54,7 @@ impl<T: Real, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize
         while rhs < self.nrhs as usize {
             let mut most = 0;
             for e in thread::grid_stride(entries) {
-                let of_entry = biased_exponent(given(e, rhs));
+                let of_entry = biased_exponent(given(e, rhs).largest_component());
                 if of_entry != 0 {
                     let exponent = of_entry + places.exponents.get(e);
                     most = if exponent > most { exponent } else { most };
@@ -68,12 +68,12 @@ impl<T: Real, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize
             rhs += 1;
         }
         let num_chunks = self.num_chunks() as usize;
-        for i in thread::grid_stride(num_chunks * entries * R) {
-            self.vectors.eliminated.set(i, awaited());
-            self.vectors.unknowns.set(i, awaited());
+        for i in thread::grid_stride(num_chunks * entries * R * T::COMPONENTS) {
+            self.vectors.eliminated.set(i, awaited::<T>());
+            self.vectors.unknowns.set(i, awaited::<T>());
         }
-        for i in thread::grid_stride(num_chunks * carried * R) {
-            self.vectors.carried.set(i, awaited());
+        for i in thread::grid_stride(num_chunks * carried * R * T::COMPONENTS) {
+            self.vectors.carried.set(i, awaited::<T>());
         }
         thread::sync_threads();
         if t < self.nrhs as usize && largest.get(t) != 0 {
@@ -90,7 +90,7 @@ impl<T: Real, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize
                     let rhs = chunk.first as usize + r;
                     let value = if rhs < self.nrhs as usize {
                         let exponent = places.exponents.get(e) - self.exponent(rhs);
-                        T::from_f64(shifted(given(e, rhs), exponent))
+                        T::narrow(shifted(given(e, rhs), exponent))
                     } else {
                         T::ZERO
                     };
@@ -118,7 +118,7 @@ impl<T: Real, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize
         while r < N {
             if first + r < self.nrhs as usize {
                 let exponent = exponent + self.exponent(first + r);
-                let value = shifted(value[r].to_f64(), exponent);
+                let value = shifted(value[r].widen(), exponent);
                 self.vectors.x.set((first + r) * self.n() + to, value);
             }
             r += 1;

@@ -2,7 +2,8 @@
 //!
 //! Who waits for a number reads it until it is not NaN: every vector that is handed over is NaN from the beginning of a
 //! launch on, and nobody hands over a NaN. So a number and the news of it come in one trip through the memory, and
-//! nothing has to order two of them: reads and writes are atomic and relaxed. (W. Liu, A. Li, J. Hogg, I. S. Duff and
+//! nothing has to order two of them: reads and writes are atomic and relaxed. Of a complex number each component says so of
+//! itself. (W. Liu, A. Li, J. Hogg, I. S. Duff and
 //! B. Vinter, "A synchronization-free algorithm for parallel sparse triangular solves", Euro-Par 2016, has counters for
 //! that, behind fences.)
 
@@ -19,40 +20,59 @@ const AT_ONCE: usize = 4;
 
 /// What is in place of a number until it comes.
 #[inlined]
-pub(super) fn awaited<T: Real>() -> T {
-    T::from_f64(f64::NAN)
+pub(super) fn awaited<T: Field>() -> T::Real {
+    T::Real::from_f64(f64::NAN)
 }
 
 #[inlined]
-fn is_there<T: Real>(value: T) -> bool {
-    value.abs() >= T::ZERO
+fn is_there<R: Real>(component: R) -> bool {
+    component.abs() >= R::ZERO
 }
 
-/// Hands over values from place `at` on. Infinity stands for NaN: both spoil the solution, and neither keeps anybody
-/// waiting.
+/// Value `at` of a vector that is handed over, once it is there for sure.
 #[inlined]
-pub(super) fn give<T: Real, const N: usize>(to: GlobalMut<T>, at: usize, values: [T; N]) {
+pub(super) fn given<T: Field>(from: GlobalMut<T::Real>, at: usize) -> T {
+    T::from_components(|c| from.get(at * T::COMPONENTS + c))
+}
+
+/// Hands over values from place `at` on, each component by itself. Infinity stands for NaN: both spoil the solution, and
+/// neither keeps anybody waiting.
+#[inlined]
+pub(super) fn give<T: Field, const N: usize>(to: GlobalMut<T::Real>, at: usize, values: [T; N]) {
     let mut r = 0;
     while r < N {
-        let value = if is_there(values[r]) {
-            values[r]
-        } else {
-            T::from_f64(f64::INFINITY)
-        };
-        to.atomic(at + r)
-            .store(value, Ordering::Relaxed, Scope::Device);
+        values[r].for_components(|c, component| {
+            let component = if is_there(component) {
+                component
+            } else {
+                T::Real::from_f64(f64::INFINITY)
+            };
+            to.atomic((at + r) * T::COMPONENTS + c).store(
+                component,
+                Ordering::Relaxed,
+                Scope::Device,
+            );
+        });
         r += 1;
     }
 }
 
 /// Reads `N` values from place `at` on, and whether all of them are there.
 #[inlined]
-fn look<T: Real, const N: usize>(from: GlobalMut<T>, at: usize, values: &mut [T; N]) -> bool {
+fn look<T: Field, const N: usize>(
+    from: GlobalMut<T::Real>,
+    at: usize,
+    values: &mut [T; N],
+) -> bool {
     let mut all = true;
     let mut r = 0;
     while r < N {
-        values[r] = from.atomic(at + r).load(Ordering::Relaxed, Scope::Device);
-        all &= is_there(values[r]);
+        values[r] = T::from_components(|c| {
+            let place = from.atomic((at + r) * T::COMPONENTS + c);
+            let component = place.load(Ordering::Relaxed, Scope::Device);
+            all &= is_there(component);
+            component
+        });
         r += 1;
     }
     all
@@ -60,7 +80,11 @@ fn look<T: Real, const N: usize>(from: GlobalMut<T>, at: usize, values: &mut [T;
 
 /// As [`look`], when it is likely that they are not there: many warps wait, so the last one is looked at first.
 #[inlined]
-fn look_again<T: Real, const N: usize>(from: GlobalMut<T>, at: usize, values: &mut [T; N]) -> bool {
+fn look_again<T: Field, const N: usize>(
+    from: GlobalMut<T::Real>,
+    at: usize,
+    values: &mut [T; N],
+) -> bool {
     let mut last = [T::ZERO];
     (N == 1 || look(from, at + N - 1, &mut last)) && look(from, at, values)
 }
@@ -68,8 +92,8 @@ fn look_again<T: Real, const N: usize>(from: GlobalMut<T>, at: usize, values: &m
 /// Waits for `N` values from `place(u)` on for each u below `A`, those that are not `wanted(u)` keep what they are. All
 /// lanes of a warp call it.
 #[inlined]
-pub(super) fn take_several<T: Real, const N: usize, const A: usize>(
-    from: GlobalMut<T>,
+pub(super) fn take_several<T: Field, const N: usize, const A: usize>(
+    from: GlobalMut<T::Real>,
     place: impl Fn(usize) -> usize,
     wanted: impl Fn(usize) -> bool,
     values: &mut [[T; N]; A],
@@ -103,13 +127,17 @@ pub(super) fn take_several<T: Real, const N: usize, const A: usize>(
 /// Waits for the values from place `at` on; zeros if they are not `wanted`. All lanes of a warp call it and go on
 /// together: lanes that went on alone would make every shuffle behind it slow.
 #[inlined]
-pub(super) fn take<T: Real, const N: usize>(from: GlobalMut<T>, at: usize, wanted: bool) -> [T; N] {
+pub(super) fn take<T: Field, const N: usize>(
+    from: GlobalMut<T::Real>,
+    at: usize,
+    wanted: bool,
+) -> [T; N] {
     let mut values = [[T::ZERO; N]];
     take_several(from, |_| at, |_| wanted, &mut values);
     values[0]
 }
 
-impl<T: Real, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize>
+impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize>
     Sweep<T, K, R, AHEAD, BELOW>
 {
     /// Where the contributions of children to row `row` of a front lie; anything if it has no such row.

@@ -76,7 +76,7 @@ impl Side {
 }
 
 /// A kind of factors.
-pub(super) trait Kind<T: Real>: Copy {
+pub(super) trait Kind<T: Field>: Copy {
     /// Whether very large fronts are worked on by strips. Where there are none, the kernel has fewer registers to spill, and a
     /// block works for one chunk of right-hand sides at a time.
     const STRIPS: bool;
@@ -98,7 +98,7 @@ pub(super) trait Kind<T: Real>: Copy {
     /// a warp call it.
     fn take_eliminated<const N: usize>(
         self,
-        eliminated: GlobalMut<T>,
+        eliminated: GlobalMut<T::Real>,
         place: impl Fn(u32) -> usize,
         pivot: u32,
         wanted: bool,
@@ -107,12 +107,12 @@ pub(super) trait Kind<T: Real>: Copy {
 
 /// L·U, or its transpose.
 #[derive(Clone, Copy)]
-pub(super) struct General<T: Real, const STRIPS: bool> {
+pub(super) struct General<T: Field, const STRIPS: bool> {
     pub transpose: bool,
     pub couplings: Couplings<T>,
 }
 
-impl<T: Real, const STRIPS: bool> Kind<T> for General<T, STRIPS> {
+impl<T: Field, const STRIPS: bool> Kind<T> for General<T, STRIPS> {
     const STRIPS: bool = STRIPS;
 
     #[inlined]
@@ -141,7 +141,7 @@ impl<T: Real, const STRIPS: bool> Kind<T> for General<T, STRIPS> {
     #[inlined]
     fn take_eliminated<const N: usize>(
         self,
-        eliminated: GlobalMut<T>,
+        eliminated: GlobalMut<T::Real>,
         place: impl Fn(u32) -> usize,
         pivot: u32,
         wanted: bool,
@@ -152,14 +152,14 @@ impl<T: Real, const STRIPS: bool> Kind<T> for General<T, STRIPS> {
 
 /// L·D·Lᵀ, or some of these factors.
 #[derive(Clone, Copy)]
-pub(super) struct Symmetric<T: Real, const STRIPS: bool> {
+pub(super) struct Symmetric<T: Field, const STRIPS: bool> {
     /// Which of them: see [`factors`].
     pub factors: u32,
     /// Two values for each pivot: its entry of D, and that which couples it to the next one.
     pub diagonal: Global<T>,
 }
 
-impl<T: Real, const STRIPS: bool> Symmetric<T, STRIPS> {
+impl<T: Field, const STRIPS: bool> Symmetric<T, STRIPS> {
     /// Whether D is one of the factors.
     #[inlined]
     fn has_d(self) -> bool {
@@ -197,14 +197,22 @@ impl<T: Real, const STRIPS: bool> Symmetric<T, STRIPS> {
             return (Self::inverse_of_one(d), T::ZERO, pivot);
         }
         // In units of the largest entry, so that no product of two overflows.
-        let unit = d.abs().max(e.abs()).max(d_other.abs()).reciprocal();
-        let determinant = (d * unit) * d_other - (e * unit) * e;
+        let unit = d
+            .magnitude()
+            .max(e.magnitude())
+            .max(d_other.magnitude())
+            .reciprocal();
+        let determinant = d.scale(unit) * d_other - e.scale(unit) * e;
         let inverse = determinant.reciprocal();
-        (d_other * unit * inverse, -(e * unit * inverse), other)
+        (
+            d_other.scale(unit) * inverse,
+            -(e.scale(unit) * inverse),
+            other,
+        )
     }
 }
 
-impl<T: Real, const STRIPS: bool> Kind<T> for Symmetric<T, STRIPS> {
+impl<T: Field, const STRIPS: bool> Kind<T> for Symmetric<T, STRIPS> {
     const STRIPS: bool = STRIPS;
 
     #[inlined]
@@ -242,7 +250,7 @@ impl<T: Real, const STRIPS: bool> Kind<T> for Symmetric<T, STRIPS> {
     #[inlined]
     fn take_eliminated<const N: usize>(
         self,
-        eliminated: GlobalMut<T>,
+        eliminated: GlobalMut<T::Real>,
         place: impl Fn(u32) -> usize,
         pivot: u32,
         wanted: bool,

@@ -120,7 +120,7 @@ pub struct CoupledRow {
 
 /// The factors of the fronts, and how the fronts hang together.
 #[derive(Clone, Copy, KernelArgs)]
-pub struct Factored<T: Real> {
+pub struct Factored<T: Field> {
     /// The fronts.
     pub fronts: Records<FrontRecord>,
     /// Where the contributions of children to each row of each front begin, and the end of the last.
@@ -159,7 +159,7 @@ pub struct Lists {
 
 /// The entries of B right of its diagonal blocks, by rows, or for Bᵀ below them, by columns.
 #[derive(Clone, Copy, KernelArgs)]
-pub struct Couplings<T: Real> {
+pub struct Couplings<T: Field> {
     /// The entries; see [`coupling_values`](fn@super::prepare::coupling_values).
     pub coupling: Global<T>,
     /// The unknown that coupling p is for.
@@ -178,19 +178,19 @@ pub struct Places {
 }
 
 /// The vectors of a launch. Those in the order of elimination have the values of one unknown for the right-hand sides
-/// that are solved for together side by side.
+/// that are solved for together side by side; those that are handed over have all components of a value side by side.
 #[derive(Clone, Copy, KernelArgs)]
-pub struct Vectors<T: Real> {
+pub struct Vectors<T: Field> {
     /// Right-hand sides and solutions of A.
-    pub x: GlobalMut<f64>,
+    pub x: GlobalMut<T::Wide>,
     /// Right-hand sides of B, in the order of elimination before rows are exchanged.
     pub entered: GlobalMut<T>,
     /// Solutions of B, in the order of elimination before rows are exchanged.
-    pub unknowns: GlobalMut<T>,
+    pub unknowns: GlobalMut<T::Real>,
     /// What the first triangle leaves of the right-hand sides.
-    pub eliminated: GlobalMut<T>,
+    pub eliminated: GlobalMut<T::Real>,
     /// Contributions of fronts to rows of their parents, those to one row side by side.
-    pub carried: GlobalMut<T>,
+    pub carried: GlobalMut<T::Real>,
     /// Sums of the segments of long rows.
     pub sums: GlobalMut<T>,
     /// See [`control`].

@@ -94,7 +94,7 @@ impl Tasks {
     /// The next one, which there is: the first of its chunks, its front, and its place in the list. `front_of` as for
     /// [`Sweep::tasks`].
     #[inlined]
-    pub fn take<T: Real, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize>(
+    pub fn take<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize>(
         &mut self,
         sweep: Sweep<T, K, R, AHEAD, BELOW>,
         front_of: impl Fn(usize) -> u32,
@@ -127,7 +127,7 @@ impl Tasks {
     }
 }
 
-impl<T: Real, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize>
+impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize>
     Sweep<T, K, R, AHEAD, BELOW>
 {
     /// The tasks of the part of a list that worker `worker` of `workers` has, each for every chunk or for `together` of

@@ -28,6 +28,8 @@
 //!
 //! Every number is one chain of operations in an order that depends on the fronts and the number of right-hand sides
 //! alone, so its bits do not depend on the grid or the schedule.
+//!
+//! For complex numbers there are the kernels for any lists alone, which have all registers of a multiprocessor for one block.
 
 mod coupling;
 mod enter;
@@ -50,7 +52,7 @@ use self::kinds::{General, Kind, Side, Symmetric};
 use self::layout::{
     Couplings, Factored, Lists, MANY, MAX_NRHS, Places, STRIP, THREADS, TILE, Vectors, WHOLE_ROWS,
 };
-use super::large::FrontReal;
+use super::large::FrontField;
 use crate::grid::GridBarrier;
 
 /// Warps of a block.
@@ -117,7 +119,7 @@ struct Chunk {
 /// Of a row of a small front `AHEAD` entries are under way at once, of a row of the panel that is used downwards `BELOW`:
 /// as many as there are registers for.
 #[derive(Clone, Copy)]
-struct Sweep<T: Real, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize> {
+struct Sweep<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize> {
     kind: K,
     nrhs: u32,
     tree: Factored<T>,
@@ -131,7 +133,7 @@ struct Sweep<T: Real, K: Kind<T>, const R: usize, const AHEAD: usize, const BELO
     products: Shared<T>,
 }
 
-impl<T: Real, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize>
+impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize>
     Sweep<T, K, R, AHEAD, BELOW>
 {
     /// Order of the matrix.
@@ -222,7 +224,7 @@ impl<T: Real, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize
     }
 }
 
-impl<T: FrontReal, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize>
+impl<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize>
     Sweep<T, K, R, AHEAD, BELOW>
 {
     /// Of the chunks from one on, how many are worked on together.
@@ -305,7 +307,7 @@ pub const fn shared_values(many: usize, strips: bool) -> usize {
 
 /// All of a solve, by all threads of the grid.
 #[inlined]
-fn solve<T: FrontReal, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize>(
+fn solve<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize>(
     sweep: Sweep<T, K, R, AHEAD, BELOW>,
     lists: Lists,
     (enter, goes_on): (Places, bool),
@@ -368,14 +370,14 @@ fn solve<T: FrontReal, K: Kind<T>, const R: usize, const AHEAD: usize, const BEL
 macro_rules! solve_fronts {
     (
         $(#[$doc:meta])*
-        $name:ident: $many:expr, $strips:literal, $ahead:literal, $below:literal, $blocks:literal;
+        $name:ident: [$($types:tt)*], $many:expr, $strips:literal, $ahead:literal, $below:literal, $blocks:literal;
         ($word:ident: u32, $tree:ident, $own:ident: $($own_type:tt)*)
         require($($require:tt)*)
         $kind:expr
     ) => {
         $(#[$doc])*
         #[kernel(
-            T = [f32, f64],
+            T = [$($types)*],
             max_threads(256),
             min_blocks($blocks),
             require(
@@ -388,19 +390,22 @@ macro_rules! solve_fronts {
                 leave.places.len() == $tree.order.len(),
                 leave.exponents.len() == $tree.order.len(),
                 vectors.x.len() == nrhs as usize * $tree.order.len(),
-                vectors.unknowns.len()
+                vectors.entered.len()
                     >= (nrhs as usize).div_ceil($many) * $many * $tree.order.len(),
+                vectors.unknowns.len() == vectors.entered.len() * T::COMPONENTS,
                 vectors.eliminated.len() == vectors.unknowns.len(),
                 vectors.carried.len()
-                    >= (nrhs as usize).div_ceil($many) * $many * $tree.row_idx.len(),
-                vectors.entered.len() == vectors.unknowns.len(),
+                    >= (nrhs as usize).div_ceil($many)
+                        * $many
+                        * $tree.row_idx.len()
+                        * T::COMPONENTS,
                 vectors.sums.len()
                     >= (nrhs as usize).div_ceil($many) * $many * lists.segments.len(),
                 vectors.control.len() >= layout::CONTROL_WORDS,
                 $($require)*
             )
         )]
-        pub unsafe fn $name<T: FrontReal>(
+        pub unsafe fn $name<T: FrontField>(
             $word: u32,
             nrhs: u32,
             $tree: Factored<T>,
@@ -452,7 +457,7 @@ solve_fronts! {
     /// Launch: cooperative, 1-D, 256 threads a block. Preconditions: the lists are those of the tree that the factors
     /// belong to; of a level no task waits for a later one, the order being that of warps upwards, of blocks upwards, of
     /// blocks downwards and of warps downwards; pivots are normal numbers; `control` is zero.
-    solve_fronts_single: 1, false, 8, 4, 2;
+    solve_fronts_single: [f32, f64], 1, false, 8, 4, 2;
     (transpose: u32, tree, couplings: Couplings<T>)
     require(couplings.entries.len() == couplings.idx.len())
     General::<T, false> { transpose: transpose & 1 != 0, couplings }
@@ -461,7 +466,7 @@ solve_fronts! {
 solve_fronts! {
     /// As [`solve_fronts_single`](fn@solve_fronts_single), for eight right-hand sides at a time, which share each entry of
     /// the factors that is read.
-    solve_fronts_many: MANY, false, 4, 2, 2;
+    solve_fronts_many: [f32, f64], MANY, false, 4, 2, 2;
     (transpose: u32, tree, couplings: Couplings<T>)
     require(couplings.entries.len() == couplings.idx.len())
     General::<T, false> { transpose: transpose & 1 != 0, couplings }
@@ -469,7 +474,7 @@ solve_fronts! {
 
 solve_fronts! {
     /// As [`solve_fronts_single`](fn@solve_fronts_single), for any lists.
-    solve_wide_fronts_single: 1, true, 8, 4, 2;
+    solve_wide_fronts_single: [f32, f64, Complex<f64>: min_blocks(1)], 1, true, 8, 4, 2;
     (transpose: u32, tree, couplings: Couplings<T>)
     require(couplings.entries.len() == couplings.idx.len())
     General::<T, true> { transpose: transpose & 1 != 0, couplings }
@@ -478,7 +483,7 @@ solve_fronts! {
 solve_fronts! {
     /// As [`solve_fronts_many`](fn@solve_fronts_many), for any lists; a block works on a strip for up to sixteen right-hand
     /// sides.
-    solve_wide_fronts_many: MANY, true, 4, 2, 2;
+    solve_wide_fronts_many: [f32, f64, Complex<f64>: min_blocks(1)], MANY, true, 4, 2, 2;
     (transpose: u32, tree, couplings: Couplings<T>)
     require(couplings.entries.len() == couplings.idx.len())
     General::<T, true> { transpose: transpose & 1 != 0, couplings }
@@ -493,7 +498,7 @@ solve_fronts! {
     /// none does; the unknown of a zero pivot is zero before the way down; pivots of order 2 are regular; there are no
     /// couplings of diagonal blocks, so `levels` has one level at most. With some of the factors alone, entry e of `x`
     /// takes the place that it has in the solution.
-    solve_fronts_symmetric_single: 1, false, 8, 4, 2;
+    solve_fronts_symmetric_single: [f32, f64], 1, false, 8, 4, 2;
     (factors: u32, tree, diagonal: Global<T>)
     require(diagonal.len() == 2 * tree.order.len())
     Symmetric::<T, false> { factors, diagonal }
@@ -502,7 +507,7 @@ solve_fronts! {
 solve_fronts! {
     /// As [`solve_fronts_symmetric_single`](fn@solve_fronts_symmetric_single), for eight right-hand sides at a time, which
     /// share each entry of the factors that is read.
-    solve_fronts_symmetric_many: MANY, false, 4, 2, 2;
+    solve_fronts_symmetric_many: [f32, f64], MANY, false, 4, 2, 2;
     (factors: u32, tree, diagonal: Global<T>)
     require(diagonal.len() == 2 * tree.order.len())
     Symmetric::<T, false> { factors, diagonal }
@@ -510,7 +515,7 @@ solve_fronts! {
 
 solve_fronts! {
     /// As [`solve_fronts_symmetric_single`](fn@solve_fronts_symmetric_single), for any lists.
-    solve_wide_fronts_symmetric_single: 1, true, 8, 4, 2;
+    solve_wide_fronts_symmetric_single: [f32, f64, Complex<f64>: min_blocks(1)], 1, true, 8, 4, 2;
     (factors: u32, tree, diagonal: Global<T>)
     require(diagonal.len() == 2 * tree.order.len())
     Symmetric::<T, true> { factors, diagonal }
@@ -519,7 +524,7 @@ solve_fronts! {
 solve_fronts! {
     /// As [`solve_fronts_symmetric_many`](fn@solve_fronts_symmetric_many), for any lists; a block works on a strip for up to
     /// sixteen right-hand sides.
-    solve_wide_fronts_symmetric_many: MANY, true, 4, 2, 2;
+    solve_wide_fronts_symmetric_many: [f32, f64, Complex<f64>: min_blocks(1)], MANY, true, 4, 2, 2;
     (factors: u32, tree, diagonal: Global<T>)
     require(diagonal.len() == 2 * tree.order.len())
     Symmetric::<T, true> { factors, diagonal }

@@ -23,7 +23,7 @@ pub(super) fn own_pivot(strip: u32) -> u32 {
     }
 }
 
-impl<T: Real, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize>
+impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize>
     Sweep<T, K, R, AHEAD, BELOW>
 {
     /// Hands over the right-hand sides of `pivot`, if the front has it, for some chunks from one on.

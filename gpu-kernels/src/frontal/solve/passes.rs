@@ -20,7 +20,7 @@ pub(super) struct Line {
     end: u32,
 }
 
-impl<T: Real, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize>
+impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize>
     Sweep<T, K, R, AHEAD, BELOW>
 {
     /// Row `row` of a front in the columns of the pivots `first .. first + count` on the way up: those before the
@@ -281,7 +281,7 @@ impl Spread {
 
     /// The sums over the lanes of each row, in the lane of that number. All lanes of a warp call it.
     #[inlined]
-    pub fn sum<T: Real>(self, value: T) -> T {
+    pub fn sum<T: Field>(self, value: T) -> T {
         let mut sum = value;
         let mut distance = 1;
         while distance < 1 << self.log {

@@ -10,18 +10,18 @@ use super::scaled::shifted;
 /// Threads: a grid-stride loop, an entry an iteration. Writes: `coupling[p]` by its thread alone. Shared memory: none.
 /// Launch: 1-D, any size. Preconditions: `entries` are below the length of `a`.
 #[kernel(
-    T = [f32, f64],
+    T = [f32, f64, Complex<f64>],
     require(exponents.len() == entries.len(), coupling.len() == entries.len())
 )]
-pub unsafe fn coupling_values<T: Real>(
+pub unsafe fn coupling_values<T: Field>(
     entries: Global<u32>,
     exponents: Global<i32>,
-    a: Global<f64>,
+    a: Global<T::Wide>,
     coupling: GlobalMut<T>,
 ) {
     for p in thread::grid_stride(entries.len()) {
         let value = a.get(entries.get(p) as usize);
-        coupling.set(p, T::from_f64(shifted(value, exponents.get(p))));
+        coupling.set(p, T::narrow(shifted(value, exponents.get(p))));
     }
 }
 

@@ -7,14 +7,14 @@ pub(super) const BIAS: i32 = 1 << 13;
 
 /// `value` · 2^`exponent`, in steps that leave the range only if the product does.
 #[inlined]
-pub(super) fn shifted(value: f64, exponent: i32) -> f64 {
+pub(super) fn shifted<W: Field<Real = f64>>(value: W, exponent: i32) -> W {
     let exponent = exponent.clamp(-4000, 4000);
     let step = exponent >> 2;
     value
-        * power_of_two(step)
-        * power_of_two(step)
-        * power_of_two(step)
-        * power_of_two(exponent - 3 * step)
+        .scale(power_of_two(step))
+        .scale(power_of_two(step))
+        .scale(power_of_two(step))
+        .scale(power_of_two(exponent - 3 * step))
 }
 
 /// 2^`exponent` for exponents of normal numbers.
@@ -40,8 +40,8 @@ pub(super) fn biased_exponent(value: f64) -> i32 {
 /// The largest entry of a right-hand side is brought near 2 to this power, a quarter of the range: entries that are
 /// smaller by hundreds of orders of magnitude keep their accuracy, and a solution may still grow.
 #[inlined]
-pub(super) fn headroom<T: Real>() -> i32 {
-    if size_of::<T>() == size_of::<f32>() {
+pub(super) fn headroom<T: Field>() -> i32 {
+    if size_of::<T::Real>() == size_of::<f32>() {
         32
     } else {
         256

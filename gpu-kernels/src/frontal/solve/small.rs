@@ -7,7 +7,7 @@ use super::kinds::Kind;
 use super::passes::Spread;
 use super::{Chunk, Front, Sweep};
 
-impl<T: Real, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize>
+impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize>
     Sweep<T, K, R, AHEAD, BELOW>
 {
     /// One front on the way up. What does not depend on children is read before they are waited for.

@@ -25,7 +25,7 @@ use luge_kernel::prelude::*;
 use super::handover::{give, take};
 use super::kinds::{Kind, Side};
 use super::{Chunk, Front, STRIP, Sweep, WARPS};
-use crate::frontal::large::FrontReal;
+use crate::frontal::large::FrontField;
 
 /// Rows of a strip that a lane has.
 const ROWS: usize = (STRIP / warp::WARP_SIZE) as usize;
@@ -84,7 +84,7 @@ fn first_column() -> u32 {
     thread::thread_idx_x() / warp::WARP_SIZE * WIDTH
 }
 
-impl<T: FrontReal, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize>
+impl<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize>
     Sweep<T, K, R, AHEAD, BELOW>
 {
     /// The rows of strip `t` on the way up; the first of them, and how many strips of pivots are before them.
@@ -153,7 +153,7 @@ impl<T: FrontReal, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: 
     /// This thread's unknown for `count` columns, of which a warp has one in each of its first lanes; it is waited for. That
     /// of column p is at `place(p)` of `vector`; behind the last column it is zero.
     #[inlined]
-    fn unknown_of(self, count: u32, vector: GlobalMut<T>, place: impl Fn(u32) -> usize) -> T {
+    fn unknown_of(self, count: u32, vector: GlobalMut<T::Real>, place: impl Fn(u32) -> usize) -> T {
         let lane = thread::lane_id();
         let column = first_column() + lane;
         let is_wanted = lane < WIDTH && column < count;
@@ -534,7 +534,7 @@ impl<T: FrontReal, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: 
 
 /// Half of some sums, each with that of the lane at `distance` added: lanes with that bit have the upper half.
 #[inlined]
-fn halved<T: Real, const N: usize, const HALF: usize>(sums: [T; N], distance: u32) -> [T; HALF] {
+fn halved<T: Field, const N: usize, const HALF: usize>(sums: [T; N], distance: u32) -> [T; HALF] {
     let is_upper = thread::lane_id() & distance != 0;
     let mut halves = [T::ZERO; HALF];
     let mut u = 0;

@@ -10,7 +10,7 @@ use super::handover::{give, take};
 use super::kinds::Kind;
 use super::strips::{DISTANCE, Rows, TRIANGLE};
 use super::{Chunk, Front, MANY, STRIP, Sweep, WARPS};
-use crate::frontal::large::{FrontReal, repeated};
+use crate::frontal::large::{FrontField, repeated};
 
 /// Chunks of right-hand sides that are solved for together.
 pub(super) const PAIR: usize = 2;
@@ -84,7 +84,7 @@ fn own_value() -> (u32, u32, u32) {
     )
 }
 
-impl<T: FrontReal, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize>
+impl<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize>
     Sweep<T, K, R, AHEAD, BELOW>
 {
     /// This lane's part of the `count` columns from `column` on; any entries where there are none.
@@ -112,7 +112,7 @@ impl<T: FrontReal, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: 
         (chunk, chunks): (Chunk, u32),
         at: u32,
         count: u32,
-        vector: GlobalMut<T>,
+        vector: GlobalMut<T::Real>,
         number: impl Fn(u32) -> u32,
     ) {
         let thread = thread::thread_idx_x();
@@ -149,7 +149,7 @@ impl<T: FrontReal, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: 
         (front, rows): (Front, Rows),
         (before, turns): (u32, u32),
         columns: impl Fn(u32) -> (u32, u32),
-        vector: GlobalMut<T>,
+        vector: GlobalMut<T::Real>,
         number: impl Fn(u32) -> u32,
         sums: &mut Sums<T>,
     ) {

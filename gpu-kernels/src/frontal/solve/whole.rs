@@ -13,7 +13,7 @@ use super::{Chunk, Front, Sweep, WARPS};
 
 const _: () = assert!(WHOLE_ROWS == WARPS * warp::WARP_SIZE && TILE == warp::WARP_SIZE);
 
-impl<T: Real, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize>
+impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize>
     Sweep<T, K, R, AHEAD, BELOW>
 {
     /// Shows the unknowns of tile `t`, this warp's. Tiles take turns in two places, so that one barrier a tile does.

@@ -5,13 +5,14 @@ mod search;
 use std::ops::Range;
 use std::sync::Arc;
 
-use luge_device::{Buffer, DeviceError, KernelDesc, LaunchConfig, Stream};
+use luge_device::{Buffer, BufferViewMut, DeviceError, KernelDesc, LaunchConfig, Stream};
 use luge_gpu_kernels::frontal::lu as kernels;
 use luge_gpu_kernels::frontal::plan::report as words;
 use luge_sparse::PivotPolicy;
 use luge_sparse::num_traits::Float;
 
 use super::launch::{Arguments, Factorization, FrontKernels, OwnValues, Results, Rule, Workspace};
+use super::scalar::{RealOf, WideOf};
 use super::solve::SolveState;
 use super::streamed::StoredPanels;
 use super::tree::DeviceTree;
@@ -41,8 +42,7 @@ impl<T: DeviceScalar> FrontKernels<T> for LuKernels {
         match (is_wide, self.search) {
             (false, false) => kernels::lu_fronts::desc::<T>(),
             (false, true) => kernels::lu_fronts_search::desc::<T>(),
-            (true, false) => kernels::lu_wide_fronts::desc::<T>(),
-            (true, true) => kernels::lu_wide_fronts_search::desc::<T>(),
+            (true, search) => T::wide_fronts(search),
         }
     }
 
@@ -63,12 +63,7 @@ impl<T: DeviceScalar> FrontKernels<T> for LuKernels {
                 (false, true) => {
                     kernels::lu_fronts_search::launch::<T, _>(stream, config, work, small, large)
                 }
-                (true, false) => {
-                    kernels::lu_wide_fronts::launch::<T, _>(stream, config, work, large)
-                }
-                (true, true) => {
-                    kernels::lu_wide_fronts_search::launch::<T, _>(stream, config, work, large)
-                }
+                (true, search) => T::launch_wide_fronts(stream, config, search, work, large),
             }
         }
     }
@@ -108,7 +103,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
     pub fn factorize(
         stream: &Stream,
         tree: &Arc<DeviceTree>,
-        a: &Buffer<f64>,
+        a: &Buffer<WideOf<T>>,
         pivots: &PivotPolicy,
     ) -> Result<(Self, DeviceQuality), DeviceFrontalError> {
         let workspace = Arc::new(Workspace::new(stream, tree)?);
@@ -129,7 +124,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         workspace: &Arc<Workspace<T>>,
         stream: &Stream,
         tree: &Arc<DeviceTree>,
-        a: &Buffer<f64>,
+        a: &Buffer<WideOf<T>>,
         pivots: &PivotPolicy,
     ) -> Result<(Self, DeviceQuality), DeviceFrontalError> {
         assert!(pivots.is_static(), "pivots of their own fronts");
@@ -180,7 +175,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
     pub fn refactorize(
         &mut self,
         stream: &Stream,
-        a: &Buffer<f64>,
+        a: &Buffer<WideOf<T>>,
         pivots: &PivotPolicy,
     ) -> Result<DeviceQuality, DeviceFrontalError> {
         loop {
@@ -205,7 +200,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
     pub fn begin_refactorize(
         &mut self,
         stream: &Stream,
-        a: &Buffer<f64>,
+        a: &Buffer<WideOf<T>>,
         pivots: &PivotPolicy,
     ) -> Result<(), DeviceFrontalError> {
         self.launch_fronts(stream, a, pivots, false)?;
@@ -262,7 +257,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
     fn refresh_solves(
         &mut self,
         stream: &Stream,
-        a: &Buffer<f64>,
+        a: &Buffer<WideOf<T>>,
         new_pivots: bool,
     ) -> Result<(), DeviceFrontalError> {
         if self.tree.is_empty() {
@@ -277,17 +272,17 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
     fn launch_fronts(
         &mut self,
         stream: &Stream,
-        a: &Buffer<f64>,
+        a: &Buffer<WideOf<T>>,
         pivots: &PivotPolicy,
         search: bool,
     ) -> Result<(), DeviceFrontalError> {
         let bounds_l = search && !pivots.is_static();
-        let pivots = pivots.resolve::<T>(|| self.scale);
+        let pivots = pivots.resolve::<RealOf<T>>(|| self.scale);
         let max_l = if bounds_l {
             // Anything but zero is acceptable to a threshold of zero.
-            Float::min(T::one() / pivots.threshold, T::max_value())
+            Float::min(Float::recip(pivots.threshold), Float::max_value())
         } else {
-            T::infinity()
+            Float::infinity()
         };
         let factorization = Factorization {
             tree: &*self.tree,
@@ -324,7 +319,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
     pub fn solve(
         &mut self,
         stream: &Stream,
-        x: &mut Buffer<f64>,
+        x: &mut impl BufferViewMut<WideOf<T>>,
         nrhs: usize,
         transpose: bool,
     ) -> Result<(), DeviceFrontalError> {
@@ -344,7 +339,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
     pub fn solve_scaled(
         &mut self,
         stream: &Stream,
-        x: &mut Buffer<f64>,
+        x: &mut impl BufferViewMut<WideOf<T>>,
         transpose: bool,
     ) -> Result<(), DeviceFrontalError> {
         self.solve_in_workspace(stream, x, 1, transpose, false)
@@ -354,7 +349,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
     fn solve_in_workspace(
         &mut self,
         stream: &Stream,
-        x: &mut Buffer<f64>,
+        x: &mut impl BufferViewMut<WideOf<T>>,
         nrhs: usize,
         transpose: bool,
         scales: bool,

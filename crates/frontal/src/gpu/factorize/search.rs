@@ -10,7 +10,7 @@ use super::DeviceFrontalLu;
 use crate::gpu::delays::{Delays, Found, UploadTree, closed, in_order};
 use crate::gpu::launch::Workspace;
 use crate::gpu::tree::DeviceTree;
-use crate::gpu::{DeviceFrontalError, DeviceQuality, DeviceScalar};
+use crate::gpu::{DeviceFrontalError, DeviceQuality, DeviceScalar, WideOf};
 use crate::storage::Full;
 
 impl<T: DeviceScalar> DeviceFrontalLu<T> {
@@ -36,7 +36,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         workspace: &Arc<Workspace<T>>,
         stream: &Stream,
         tree: &Arc<DeviceTree>,
-        a: &Buffer<f64>,
+        a: &Buffer<WideOf<T>>,
         pivots: &PivotPolicy,
         upload: &UploadTree<'_, Full>,
     ) -> Result<(Self, DeviceQuality), DeviceFrontalError> {
@@ -56,7 +56,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
     fn has_failed(
         &mut self,
         stream: &Stream,
-        a: &Buffer<f64>,
+        a: &Buffer<WideOf<T>>,
         pivots: &PivotPolicy,
     ) -> Result<bool, DeviceFrontalError> {
         self.launch_fronts(stream, a, pivots, true)?;

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use luge_device::{Buffer, DeviceError, KernelDesc, LaunchConfig, Stream};
 use luge_gpu_kernels::frontal::ldlt as kernels;
 use luge_gpu_kernels::frontal::plan::{SymmetricWorkBuffers, report as words};
-use luge_sparse::{Inertia, PivotKind, PivotPolicy, RealScalar, ResolvedSymmetric};
+use luge_sparse::num_traits::Float;
+use luge_sparse::{Inertia, PivotKind, PivotPolicy, RealScalar, ResolvedSymmetric, Scalar};
 
 use self::habit::Habit;
 pub use self::signs::ExpectedPivots;
@@ -19,9 +20,11 @@ use super::delays::{UploadTree, in_order};
 use super::launch::{
     Arguments, Factorization, FrontKernels, OwnValues, Report, Results, Rule, Workspace,
 };
+use super::scalar::{RealOf, WideOf};
 use super::streamed::StoredPanels;
 use super::tree::DeviceTree;
 use super::{DeviceFrontalError, DeviceScalar};
+use crate::ldlt::MAX_COMPLEX_THRESHOLD;
 use crate::storage::Lower;
 
 /// A search is so many times as strict as is asked for, so that its pivots serve values that differ a little, too.
@@ -34,6 +37,15 @@ const FIRST_L: f64 = 1.0 / 0.64;
 /// Where something is known, and a search does not see the tiles below, it keeps pivots for entries of L up to this. Those
 /// below would be too large too often otherwise, and columns delayed for want of a search.
 const KNOWN_L: f64 = 8.0;
+
+/// The largest threshold with which a nonsingular front without rows below has always a pivot.
+fn largest_threshold<T: DeviceScalar>() -> f64 {
+    if <T as Scalar>::COMPONENTS == 1 {
+        0.5
+    } else {
+        MAX_COMPLEX_THRESHOLD
+    }
+}
 
 /// Searches with ever larger thresholds, until pivots serve in the order of sums of a factorization too.
 const SEARCHES: u32 = 3;
@@ -111,7 +123,7 @@ pub struct DeviceFrontalLdlt<T: DeviceScalar> {
     /// Largest magnitude in B, by which small pivots are told.
     scale: f64,
     /// By what the last launch compared.
-    rule: Option<ResolvedSymmetric<T>>,
+    rule: Option<ResolvedSymmetric<RealOf<T>>>,
     num_delayed: usize,
     quality: DeviceSymmetricQuality,
     /// Whether pivots come from a search.
@@ -179,7 +191,7 @@ enum Mode {
 struct LdltKernels<'a, T: DeviceScalar> {
     mode: Mode,
     /// In fronts of one tile, and of several.
-    known_l: [T; 2],
+    known_l: [RealOf<T>; 2],
     diagonal: &'a mut Buffer<T>,
     found_places: &'a mut Buffer<u32>,
     signs: Option<&'a mut Signs<T>>,
@@ -229,7 +241,7 @@ impl<T: DeviceScalar> FrontKernels<T> for LdltKernels<'_, T> {
         match self.mode {
             Mode::Search => kernels::ldlt_fronts_search::desc::<T>(),
             Mode::Known | Mode::Definite => kernels::ldlt_fronts::desc::<T>(),
-            Mode::Signed => kernels::ldlt_fronts_signed::desc::<T>(),
+            Mode::Signed => T::signed_fronts(),
         }
     }
 
@@ -257,9 +269,8 @@ impl<T: DeviceScalar> FrontKernels<T> for LdltKernels<'_, T> {
                 ),
                 (Mode::Signed, Some(signs)) => {
                     let expected = signs.buffers();
-                    kernels::ldlt_fronts_signed::launch::<T, _>(
-                        stream, config, work, symmetric, expected, small, large,
-                    )
+                    let plans = (small, large);
+                    T::launch_signed_fronts(stream, config, work, symmetric, expected, plans)
                 }
                 _ => kernels::ldlt_fronts::launch::<T, _>(
                     stream, config, work, symmetric, small, large,
@@ -298,7 +309,7 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
     pub fn factorize(
         stream: &Stream,
         tree: &Arc<DeviceTree<Lower>>,
-        a: &Buffer<f64>,
+        a: &Buffer<WideOf<T>>,
         pivots: &PivotPolicy,
         upload: &UploadTree<'_, Lower>,
     ) -> Result<(Self, DeviceSymmetricQuality), DeviceFrontalError> {
@@ -321,7 +332,7 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
         workspace: &Arc<Workspace<T>>,
         stream: &Stream,
         tree: &Arc<DeviceTree<Lower>>,
-        a: &Buffer<f64>,
+        a: &Buffer<WideOf<T>>,
         pivots: &PivotPolicy,
         upload: &UploadTree<'_, Lower>,
     ) -> Result<(Self, DeviceSymmetricQuality), DeviceFrontalError> {
@@ -344,7 +355,7 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
     pub fn factorize_beside(
         &self,
         stream: &Stream,
-        a: &Buffer<f64>,
+        a: &Buffer<WideOf<T>>,
         pivots: &PivotPolicy,
         upload: &UploadTree<'_, Lower>,
     ) -> Result<(Self, DeviceSymmetricQuality), DeviceFrontalError> {
@@ -404,7 +415,7 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
     pub fn refactorize(
         &mut self,
         stream: &Stream,
-        a: &Buffer<f64>,
+        a: &Buffer<WideOf<T>>,
         pivots: &PivotPolicy,
         upload: &UploadTree<'_, Lower>,
     ) -> Result<DeviceSymmetricQuality, DeviceFrontalError> {
@@ -436,7 +447,7 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
     pub fn begin_refactorize(
         &mut self,
         stream: &Stream,
-        a: &Buffer<f64>,
+        a: &Buffer<WideOf<T>>,
         pivots: &PivotPolicy,
     ) -> Result<(), DeviceFrontalError> {
         let rule = pivots.resolve_symmetric(|| self.scale);
@@ -554,11 +565,11 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
     fn factorize_anew(
         &mut self,
         stream: &Stream,
-        a: &Buffer<f64>,
+        a: &Buffer<WideOf<T>>,
         pivots: &PivotPolicy,
         upload: &UploadTree<'_, Lower>,
     ) -> Result<DeviceSymmetricQuality, DeviceFrontalError> {
-        let rule = pivots.resolve_symmetric::<T>(|| self.scale);
+        let rule = pivots.resolve_symmetric::<RealOf<T>>(|| self.scale);
         let was_known = self.is_known;
         let mut searches = 0;
         loop {
@@ -614,7 +625,7 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
     fn with_known_pivots(
         &mut self,
         stream: &Stream,
-        a: &Buffer<f64>,
+        a: &Buffer<WideOf<T>>,
         pivots: &PivotPolicy,
     ) -> Result<Fit, DeviceFrontalError> {
         loop {
@@ -631,7 +642,7 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
             return Ok(Some(Fit::Good(DeviceSymmetricQuality::default())));
         };
         let report = self.workspace.report()?;
-        if rule.small > T::ZERO
+        if rule.small > RealScalar::from_f64(0.0)
             && let Some(max_b) = report.other_scale(self.scale)
         {
             self.scale = max_b;
@@ -647,14 +658,14 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
                 let column = self.column(&self.places, pivot);
                 let at = 2 * pivot as usize;
                 let value = stream.download(&self.panels.diagonal.slice(at..at + 1))?;
-                let value = RealScalar::to_f64(value[0]);
+                let value = RealScalar::to_f64(Scalar::real(value[0]));
                 return Err(DeviceFrontalError::NotPositiveDefinite { column, value });
             }
         }
         let not_finite = not_finite.map(|pivot| self.column(&self.places, pivot));
         let quality = self.measured(&report);
-        let most =
-            (1.0 + RealScalar::to_f64(T::epsilon()).sqrt()) / RealScalar::to_f64(rule.threshold);
+        let most = (1.0 + RealScalar::to_f64(<RealOf<T> as Float>::epsilon()).sqrt())
+            / RealScalar::to_f64(rule.threshold);
         let is_bounded = quality.max_l.is_finite() && quality.max_l <= most;
         if not_finite.is_some() || !is_bounded && rule.method.is_some() {
             return Ok(Some(Fit::Poor {
@@ -732,8 +743,8 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
     fn launch(
         &mut self,
         stream: &Stream,
-        a: &Buffer<f64>,
-        rule: ResolvedSymmetric<T>,
+        a: &Buffer<WideOf<T>>,
+        rule: ResolvedSymmetric<RealOf<T>>,
         mode: Mode,
     ) -> Result<(), DeviceFrontalError> {
         assert!(

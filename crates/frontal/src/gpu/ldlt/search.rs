@@ -6,11 +6,12 @@ use luge_device::{Buffer, Stream};
 use luge_gpu_kernels::frontal::plan::report as words;
 use luge_sparse::{PivotPolicy, RealScalar};
 
-use super::{DeviceFrontalLdlt, Mode, Panels};
+use super::{DeviceFrontalLdlt, Mode, Panels, largest_threshold};
 use crate::gpu::delays::{Delays, Found, UploadTree};
 use crate::gpu::launch::Workspace;
+use crate::gpu::scalar::RealOf;
 use crate::gpu::solve::invert_places;
-use crate::gpu::{DeviceFrontalError, DeviceScalar};
+use crate::gpu::{DeviceFrontalError, DeviceScalar, WideOf};
 use crate::storage::Lower;
 
 /// What a search came to.
@@ -30,7 +31,7 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
     pub(super) fn search(
         &mut self,
         stream: &Stream,
-        a: &Buffer<f64>,
+        a: &Buffer<WideOf<T>>,
         pivots: &PivotPolicy,
         times: f64,
         upload: &UploadTree<'_, Lower>,
@@ -39,10 +40,11 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
         let mut searched = Searched::default();
         let mut is_old = self.is_known;
         loop {
-            let mut rule = pivots.resolve_symmetric::<T>(|| self.scale);
-            // Up to one half there always is a pivot.
-            let threshold = (RealScalar::to_f64(rule.threshold) * times).min(0.5);
-            rule.threshold = <T as RealScalar>::from_f64(threshold);
+            let mut rule = pivots.resolve_symmetric::<RealOf<T>>(|| self.scale);
+            // Up to there a nonsingular front has always a pivot.
+            let threshold =
+                (RealScalar::to_f64(rule.threshold) * times).min(largest_threshold::<T>());
+            rule.threshold = RealScalar::from_f64(threshold);
             self.launch(stream, a, rule, Mode::Search)?;
             if self.tree.is_empty() {
                 return Ok(searched);
@@ -52,7 +54,11 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
             searched.has_factors = report.count(words::NUM_SEARCHED) == 0;
             searched.has_changed |= !searched.has_factors;
             let max_b = report.extreme(words::MAX_B);
-            if rule.small > T::ZERO && max_b.is_finite() && max_b > 0.0 && max_b != self.scale {
+            if rule.small > RealScalar::from_f64(0.0)
+                && max_b.is_finite()
+                && max_b > 0.0
+                && max_b != self.scale
+            {
                 self.scale = max_b;
                 is_old = false;
                 // Pivots that were told from zero by another magnitude are not known to be any.

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use luge_device::{Buffer, DeviceError, Stream};
 use luge_gpu_kernels::frontal::plan::{ExpectedPivotsBuffers, report as words};
-use luge_sparse::{PivotPolicy, RealScalar};
+use luge_sparse::num_traits::Float;
+use luge_sparse::{PivotPolicy, RealScalar, Scalar};
 
 use super::{DeviceFrontalLdlt, DeviceSymmetricQuality, Report};
 use crate::gpu::launch::Workspace;
-use crate::gpu::{DeviceFrontalError, DeviceScalar, DeviceTree};
+use crate::gpu::scalar::RealOf;
+use crate::gpu::{DeviceFrontalError, DeviceScalar, DeviceTree, WideOf};
 use crate::storage::{Lower, Storage};
 
 /// By what the pivots of a matrix are replaced that have not the [expected sign](luge_sparse::PivotKind::Signed), on the device
@@ -36,12 +38,13 @@ impl<T: DeviceScalar> ExpectedPivots<T> {
     ) -> Result<Self, DeviceError> {
         let n = tree.columns.len();
         assert_eq!(expected.len(), n, "what is expected of each pivot");
-        let of_column = |&column: &u32| <T as RealScalar>::from_f64(expected[column as usize]);
-        let pivots: Vec<T> = tree.columns.iter().map(of_column).collect();
+        let of_column = |&column: &u32| RealOf::<T>::from_f64(expected[column as usize]);
+        let pivots: Vec<RealOf<T>> = tree.columns.iter().map(of_column).collect();
         assert!(
-            pivots.iter().all(|pivot| pivot.is_normal()),
+            pivots.iter().all(|&pivot| Float::is_normal(pivot)),
             "pivots are expected to be normal numbers"
         );
+        let pivots: Vec<T> = pivots.into_iter().map(Scalar::from_real).collect();
         let pivots = stream.upload(&pivots)?;
         Ok(Self { pivots })
     }
@@ -108,7 +111,7 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
         workspace: &Arc<Workspace<T>>,
         stream: &Stream,
         tree: &Arc<DeviceTree<Lower>>,
-        a: &Buffer<f64>,
+        a: &Buffer<WideOf<T>>,
         pivots: &PivotPolicy,
         expected: &Arc<ExpectedPivots<T>>,
     ) -> Result<(Self, DeviceSymmetricQuality), DeviceFrontalError> {

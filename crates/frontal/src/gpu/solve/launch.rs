@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use luge_device::{Buffer, KernelDesc, LaunchConfig, Stream};
+use luge_device::{Buffer, LaunchConfig, SliceMut, Stream};
 use luge_gpu_kernels::frontal::solve as kernels;
 use luge_gpu_kernels::frontal::solve::layout::{
     CouplingsBuffers, FactoredBuffers, GOES_ON, MANY, MAX_NRHS, PlacesBuffers, THREADS,
@@ -12,8 +12,9 @@ use luge_gpu_kernels::frontal::solve::layout::{
 use super::links::{Pass, passes};
 use super::plan::DeviceLists;
 use super::{Vectors, vector_entries};
+use crate::gpu::scalar::{RealOf, SolveArguments, SolveKernel};
 use crate::gpu::streamed::StoredPanels;
-use crate::gpu::{DeviceFrontalError, DeviceScalar, DeviceTree};
+use crate::gpu::{DeviceFrontalError, DeviceScalar, DeviceTree, WideOf};
 use crate::storage::Storage;
 
 /// Bytes of the vectors of a launch from which on it takes fewer right-hand sides.
@@ -112,7 +113,7 @@ impl<T: DeviceScalar, S: Storage> Solve<'_, T, S> {
         mut self,
         (vectors, elements): (&mut Vectors<T>, &mut Buffer<T>),
         stream: &Stream,
-        x: &mut Buffer<f64>,
+        mut x: SliceMut<'_, WideOf<T>>,
         nrhs: usize,
     ) -> Result<(), DeviceFrontalError> {
         let n = self.tree.symbolic.tree.n();
@@ -136,7 +137,7 @@ impl<T: DeviceScalar, S: Storage> Solve<'_, T, S> {
             self.launch(
                 (vectors, elements),
                 stream,
-                x,
+                &mut x,
                 first..first + count,
                 zeros.as_ref(),
             )?;
@@ -150,7 +151,7 @@ impl<T: DeviceScalar, S: Storage> Solve<'_, T, S> {
         &mut self,
         (vectors, elements): (&mut Vectors<T>, &mut Buffer<T>),
         stream: &Stream,
-        x: &mut Buffer<f64>,
+        x: &mut SliceMut<'_, WideOf<T>>,
         sides: Range<usize>,
         zeros: Option<&Buffer<i32>>,
     ) -> Result<(), DeviceFrontalError> {
@@ -164,10 +165,13 @@ impl<T: DeviceScalar, S: Storage> Solve<'_, T, S> {
         let (control, memory) = vectors.memory(elements, stream, entries)?;
         stream.fill_zero(control)?;
         let (mut entered, memory) = memory.split_at_mut(n * lanes);
-        let (mut unknowns, memory) = memory.into_split_at(n * lanes);
-        let (mut eliminated, memory) = memory.into_split_at(n * lanes);
-        let (mut carried, memory) = memory.into_split_at(tree.symbolic.tree.rows.len() * lanes);
+        let (unknowns, memory) = memory.into_split_at(n * lanes);
+        let (eliminated, memory) = memory.into_split_at(n * lanes);
+        let (carried, memory) = memory.into_split_at(tree.symbolic.tree.rows.len() * lanes);
         let (mut sums, _) = memory.into_split_at(plan.num_segments() * lanes);
+        // What is handed over is handed over by components.
+        let handed = [unknowns, eliminated, carried].map(|part| part.into_elements::<RealOf<T>>());
+        let [mut unknowns, mut eliminated, mut carried] = handed;
         let mut x = x.slice_mut(sides.start * n..sides.end * n);
         // All at once, unless the tree is in links.
         let mut passes: Vec<Option<Pass>> = passes(plan.links.len()).map(Some).collect();
@@ -204,11 +208,11 @@ impl<T: DeviceScalar, S: Storage> Solve<'_, T, S> {
     }
 
     /// Enqueues a launch on these vectors.
-    fn enqueue_launch(
-        &self,
+    fn enqueue_launch<'a>(
+        &'a self,
         stream: &Stream,
-        what: &Launch<'_>,
-        vectors: VectorsBuffers<'_, T>,
+        what: &'a Launch<'_>,
+        vectors: VectorsBuffers<'a, T>,
     ) -> Result<(), DeviceFrontalError> {
         let Self { tree, .. } = *self;
         let plan = &tree.solve;
@@ -218,85 +222,68 @@ impl<T: DeviceScalar, S: Storage> Solve<'_, T, S> {
             (&plan.rows, &plan.cols)
         };
         let together = if what.nrhs == 1 { 1 } else { MANY };
-        let shared_bytes =
-            (kernels::shared_values(together, plan.has_strips) * size_of::<T>()) as u32;
-        let config = |kernel: &'static KernelDesc| {
-            let device = stream.device();
-            let resident = device.max_resident_blocks(kernel, THREADS, shared_bytes)?;
-            let chunks = what.nrhs.div_ceil(together) as u32;
-            let blocks = plan.blocks(resident, tree.symbolic.tree.n(), chunks);
-            let config = LaunchConfig::linear(blocks, THREADS).cooperative();
-            Ok::<_, DeviceFrontalError>(config.with_shared(shared_bytes))
+        let which = SolveKernel {
+            many: what.nrhs > 1,
+            strips: plan.has_strips || !T::SOLVES_WITHOUT_STRIPS,
         };
+        let kernel = match self.kind {
+            Kind::General { .. } => T::general_solve(which),
+            Kind::Symmetric { .. } => T::symmetric_solve(which),
+        };
+        let shared_values = kernels::shared_values(together, which.strips);
+        let shared_bytes = (shared_values * size_of::<T>()) as u32;
+        let device = stream.device();
+        let resident = device.max_resident_blocks(kernel, THREADS, shared_bytes)?;
+        let chunks = what.nrhs.div_ceil(together) as u32;
+        let blocks = plan.blocks(resident, tree.symbolic.tree.n(), chunks);
+        let config = LaunchConfig::linear(blocks, THREADS).cooperative();
+        let config = config.with_shared(shared_bytes);
         let [enter_scales, leave_scales] = self.kind.scales().map(|scales| scales && self.scales);
         let [enter, leave] =
             [(enter, enter_scales), (leave, leave_scales)].map(|(placed, scales)| PlacesBuffers {
                 places: &placed.places,
                 exponents: what.zeros.filter(|_| !scales).unwrap_or(&placed.exponents),
             });
-        let factored = FactoredBuffers {
-            fronts: &plan.fronts,
-            gather_ptr: &plan.gather_ptr,
-            carry_to: &plan.carry_to,
-            row_idx: &tree.row_idx,
-            order: self.order,
-            factors: &*self.panels,
-        };
-        let lists = match what.pass {
-            None => what.lists.buffers(),
-            Some((link, up)) => plan.links[link].buffers(up),
+        let arguments = SolveArguments {
+            nrhs: what.nrhs as u32,
+            tree: FactoredBuffers {
+                fronts: &plan.fronts,
+                gather_ptr: &plan.gather_ptr,
+                carry_to: &plan.carry_to,
+                row_idx: &tree.row_idx,
+                order: self.order,
+                factors: &*self.panels,
+            },
+            lists: match what.pass {
+                None => what.lists.buffers(),
+                Some((link, up)) => plan.links[link].buffers(up),
+            },
+            enter,
+            leave,
+            vectors,
         };
         let goes_on = if what.goes_on { GOES_ON } else { 0 };
-        macro_rules! launch {
-            ([$($which:pat => $kernel:ident),*], $word:expr, $own:expr) => {{
-                let (word, own, nrhs) = ($word | goes_on, $own, what.nrhs as u32);
-                // SAFETY: lists, factors and exchanges are those of one tree; the plan puts no task before one that it
-                // waits for, in this launch or in one before; the word of the barrier is zero, and in the first launch
-                // the whole control.
-                unsafe {
-                    match (together == 1, plan.has_strips) {
-                        $($which => {
-                            let config = config(kernels::$kernel::desc::<T>())?;
-                            kernels::$kernel::launch::<T, _>(
-                                stream, &config, word, nrhs, factored, lists, own, enter, leave,
-                                vectors,
-                            )?;
-                        })*
-                    }
-                }
-            }};
-        }
-        match self.kind {
-            Kind::General {
-                transpose,
-                coupling,
-            } => {
-                let couplings = CouplingsBuffers {
+        // SAFETY: lists, factors and exchanges are those of one tree; the plan puts no task before one that it waits for, in
+        // this launch or in one before; the word of the barrier is zero, and in the first launch the whole control.
+        unsafe {
+            match self.kind {
+                Kind::General {
+                    transpose,
                     coupling,
-                    idx: &what.lists.coupled_idx,
-                    entries: &what.lists.coupled_entries,
-                };
-                launch!(
-                    [
-                        (true, false) => solve_fronts_single,
-                        (false, false) => solve_fronts_many,
-                        (true, true) => solve_wide_fronts_single,
-                        (false, true) => solve_wide_fronts_many
-                    ],
-                    u32::from(transpose),
-                    couplings
-                );
+                } => {
+                    let couplings = CouplingsBuffers {
+                        coupling,
+                        idx: &what.lists.coupled_idx,
+                        entries: &what.lists.coupled_entries,
+                    };
+                    let own = (u32::from(transpose) | goes_on, couplings);
+                    T::launch_general_solve(stream, &config, which, own, arguments)?;
+                }
+                Kind::Symmetric { factors, diagonal } => {
+                    let own = (factors.0 | goes_on, diagonal);
+                    T::launch_symmetric_solve(stream, &config, which, own, arguments)?;
+                }
             }
-            Kind::Symmetric { factors, diagonal } => launch!(
-                [
-                    (true, false) => solve_fronts_symmetric_single,
-                    (false, false) => solve_fronts_symmetric_many,
-                    (true, true) => solve_wide_fronts_symmetric_single,
-                    (false, true) => solve_wide_fronts_symmetric_many
-                ],
-                factors.0,
-                diagonal
-            ),
         }
         Ok(())
     }

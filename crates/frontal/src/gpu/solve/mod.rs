@@ -8,7 +8,7 @@ mod links;
 mod plan;
 mod symmetric;
 
-use luge_device::{Buffer, DeviceError, LaunchConfig, Stream};
+use luge_device::{Buffer, BufferViewMut, DeviceError, LaunchConfig, Stream};
 use luge_gpu_kernels::frontal::solve as kernels;
 use luge_gpu_kernels::frontal::solve::layout::{CONTROL_WORDS, THREADS};
 
@@ -17,7 +17,7 @@ pub(super) use launch::{Kind, Solve};
 pub(super) use plan::{SolvePlan, SolveRecords};
 pub use symmetric::UploadedLdlt;
 
-use super::{DeviceFrontalError, DeviceFrontalLu, DeviceScalar, DeviceTree};
+use super::{DeviceFrontalError, DeviceFrontalLu, DeviceScalar, DeviceTree, WideOf};
 use crate::storage::{Lower, Storage};
 use crate::tree::AssemblyTree;
 
@@ -57,7 +57,7 @@ impl<T: DeviceScalar> SolveState<T> {
         &mut self,
         stream: &Stream,
         tree: &DeviceTree<S>,
-        a: &Buffer<f64>,
+        a: &Buffer<WideOf<T>>,
         pivot_rows: &Buffer<u32>,
         new_pivots: bool,
     ) -> Result<(), DeviceFrontalError> {
@@ -173,7 +173,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         &mut self,
         memory: (&mut Vectors<T>, &mut Buffer<T>),
         stream: &Stream,
-        x: &mut Buffer<f64>,
+        x: &mut impl BufferViewMut<WideOf<T>>,
         nrhs: usize,
         transpose: bool,
         scales: bool,
@@ -190,6 +190,6 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
             },
             scales,
         };
-        solve.enqueue(memory, stream, x, nrhs)
+        solve.enqueue(memory, stream, x.view_mut(), nrhs)
     }
 }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use luge_dense::FrontalScalar;
-use luge_device::{Buffer, Stream};
+use luge_device::{Buffer, BufferViewMut, Stream};
 
 use super::{Kind, Solve, SymmetricFactors, Vectors, invert_places};
-use crate::gpu::{DeviceFrontalError, DeviceFrontalLdlt, DeviceScalar, DeviceTree};
+use crate::gpu::{DeviceFrontalError, DeviceFrontalLdlt, DeviceScalar, DeviceTree, WideOf};
 use crate::ldlt::FrontalLdlt;
 use crate::storage::Lower;
 
@@ -28,7 +28,7 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
     pub fn solve(
         &mut self,
         stream: &Stream,
-        x: &mut Buffer<f64>,
+        x: &mut impl BufferViewMut<WideOf<T>>,
         nrhs: usize,
     ) -> Result<(), DeviceFrontalError> {
         self.solve_in_workspace(stream, x, nrhs, SymmetricFactors::ALL, true)
@@ -48,7 +48,7 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
     pub fn solve_with(
         &mut self,
         stream: &Stream,
-        x: &mut Buffer<f64>,
+        x: &mut impl BufferViewMut<WideOf<T>>,
         nrhs: usize,
         factors: SymmetricFactors,
     ) -> Result<(), DeviceFrontalError> {
@@ -68,7 +68,7 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
     pub fn solve_scaled(
         &mut self,
         stream: &Stream,
-        x: &mut Buffer<f64>,
+        x: &mut impl BufferViewMut<WideOf<T>>,
     ) -> Result<(), DeviceFrontalError> {
         self.solve_in_workspace(stream, x, 1, SymmetricFactors::ALL, false)
     }
@@ -77,7 +77,7 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
     fn solve_in_workspace(
         &mut self,
         stream: &Stream,
-        x: &mut Buffer<f64>,
+        x: &mut impl BufferViewMut<WideOf<T>>,
         nrhs: usize,
         factors: SymmetricFactors,
         scales: bool,
@@ -93,7 +93,7 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
             },
             scales,
         };
-        solve.enqueue(self.workspace.lock().memory(), stream, x, nrhs)
+        solve.enqueue(self.workspace.lock().memory(), stream, x.view_mut(), nrhs)
     }
 }
 
@@ -163,7 +163,7 @@ impl<T: DeviceScalar + FrontalScalar> UploadedLdlt<T> {
     pub fn solve(
         &mut self,
         stream: &Stream,
-        x: &mut Buffer<f64>,
+        x: &mut impl BufferViewMut<WideOf<T>>,
         nrhs: usize,
         factors: SymmetricFactors,
     ) -> Result<(), DeviceFrontalError> {
@@ -178,6 +178,7 @@ impl<T: DeviceScalar + FrontalScalar> UploadedLdlt<T> {
             },
             scales: true,
         };
-        solve.enqueue((&mut self.vectors, &mut self.elements), stream, x, nrhs)
+        let memory = (&mut self.vectors, &mut self.elements);
+        solve.enqueue(memory, stream, x.view_mut(), nrhs)
     }
 }

@@ -1,0 +1,342 @@
+//! The numbers that the device factorizes in, and which kernels there are for them.
+//!
+//! A matrix over the complex numbers has fewer kernels: its tiles fill the shared memory, so no front is
+//! [wide](super::Limits::of_components), and solves without strips have no kernels of their own.
+
+use luge_device::{Buffer, DeviceError, KernelDesc, LaunchConfig, Stream};
+use luge_gpu_kernels::frontal::ldlt as symmetric_kernels;
+use luge_gpu_kernels::frontal::lu as kernels;
+use luge_gpu_kernels::frontal::plan::{
+    BLOCK_VALUES, ExpectedPivotsBuffers, LargePlanBuffers, SmallPlanBuffers, SymmetricWorkBuffers,
+    WorkBuffers,
+};
+use luge_gpu_kernels::frontal::solve as solve_kernels;
+use luge_gpu_kernels::frontal::solve::layout::{
+    CouplingsBuffers, FactoredBuffers, ListsBuffers, PlacesBuffers, VectorsBuffers,
+};
+use luge_kernel::math::{Complex, Field, Real};
+use luge_sparse::{RealScalar, Scalar};
+
+/// The type of magnitudes.
+pub(super) type RealOf<T> = <T as DeviceScalar>::Magnitude;
+
+/// The type of the values of A, of right-hand sides and solutions, for factors of the type `T`: 64 bits a component.
+pub type WideOf<T> = <T as DeviceScalar>::Value;
+
+/// Bytes of shared memory that a block needs for factors of the type `T`.
+pub fn shared_bytes<T: DeviceScalar>() -> usize {
+    BLOCK_VALUES as usize * size_of::<T>()
+}
+
+/// Arguments that the kernels of solves have in common.
+pub struct SolveArguments<'a, T: DeviceScalar> {
+    pub(super) nrhs: u32,
+    pub(super) tree: FactoredBuffers<'a, T>,
+    pub(super) lists: ListsBuffers<'a>,
+    pub(super) enter: PlacesBuffers<'a>,
+    pub(super) leave: PlacesBuffers<'a>,
+    pub(super) vectors: VectorsBuffers<'a, T>,
+}
+
+/// Which kernel of a kind of solves it is: for many right-hand sides at a time, with strips of very large fronts.
+#[derive(Debug, Clone, Copy)]
+pub struct SolveKernel {
+    pub(super) many: bool,
+    pub(super) strips: bool,
+}
+
+/// A type that the device factorizes in: `f32`, `f64` or `Complex<f64>`.
+pub trait DeviceScalar:
+    Scalar<Real = <Self as DeviceScalar>::Magnitude, Wide = <Self as DeviceScalar>::Value>
+    + Field<Real = <Self as DeviceScalar>::Magnitude, Wide = <Self as DeviceScalar>::Value>
+    + kernels::lu_fronts::Instance
+    + kernels::lu_fronts_search::Instance
+    + symmetric_kernels::ldlt_fronts::Instance
+    + symmetric_kernels::ldlt_fronts_search::Instance
+    + solve_kernels::prepare::coupling_values::Instance
+{
+    /// The type of magnitudes.
+    type Magnitude: RealScalar + Real;
+
+    /// See [`WideOf`].
+    type Value: Scalar<Real = f64, Wide = Self::Value> + Field<Real = f64, Wide = Self::Value>;
+
+    /// Whether there are kernels for solves without strips.
+    const SOLVES_WITHOUT_STRIPS: bool;
+
+    /// The kernel for wide fronts, one that searches pivots or not.
+    ///
+    /// # Panics
+    ///
+    /// If there is none.
+    fn wide_fronts(search: bool) -> &'static KernelDesc;
+
+    /// Enqueues it.
+    ///
+    /// # Safety
+    ///
+    /// As the kernel demands.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError`].
+    ///
+    /// # Panics
+    ///
+    /// If there is none.
+    unsafe fn launch_wide_fronts(
+        stream: &Stream,
+        config: &LaunchConfig,
+        search: bool,
+        work: WorkBuffers<'_, Self>,
+        large: LargePlanBuffers<'_>,
+    ) -> Result<(), DeviceError>;
+
+    /// The kernel for symmetric fronts whose pivots have expected signs.
+    ///
+    /// # Panics
+    ///
+    /// If there is none: of complex numbers.
+    fn signed_fronts() -> &'static KernelDesc;
+
+    /// Enqueues it.
+    ///
+    /// # Safety
+    ///
+    /// As the kernel demands.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError`].
+    ///
+    /// # Panics
+    ///
+    /// If there is none.
+    unsafe fn launch_signed_fronts(
+        stream: &Stream,
+        config: &LaunchConfig,
+        work: WorkBuffers<'_, Self>,
+        symmetric: SymmetricWorkBuffers<'_, Self>,
+        expected: ExpectedPivotsBuffers<'_, Self>,
+        plans: (SmallPlanBuffers<'_>, LargePlanBuffers<'_>),
+    ) -> Result<(), DeviceError>;
+
+    /// A kernel for solves with L·U or its transpose.
+    fn general_solve(which: SolveKernel) -> &'static KernelDesc;
+
+    /// Enqueues it.
+    ///
+    /// # Safety
+    ///
+    /// As the kernel demands.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError`].
+    unsafe fn launch_general_solve(
+        stream: &Stream,
+        config: &LaunchConfig,
+        which: SolveKernel,
+        own: (u32, CouplingsBuffers<'_, Self>),
+        arguments: SolveArguments<'_, Self>,
+    ) -> Result<(), DeviceError>;
+
+    /// A kernel for solves with factors of a symmetric matrix.
+    fn symmetric_solve(which: SolveKernel) -> &'static KernelDesc;
+
+    /// Enqueues it.
+    ///
+    /// # Safety
+    ///
+    /// As the kernel demands.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError`].
+    unsafe fn launch_symmetric_solve(
+        stream: &Stream,
+        config: &LaunchConfig,
+        which: SolveKernel,
+        own: (u32, &Buffer<Self>),
+        arguments: SolveArguments<'_, Self>,
+    ) -> Result<(), DeviceError>;
+}
+
+/// The kernels of solves, by [`SolveKernel::many`] and [`SolveKernel::strips`].
+macro_rules! solves {
+    (
+        [$($general:pat => $general_kernel:ident),*],
+        [$($symmetric:pat => $symmetric_kernel:ident),*]
+    ) => {
+        fn general_solve(which: SolveKernel) -> &'static KernelDesc {
+            match (which.many, which.strips) {
+                $($general => solve_kernels::$general_kernel::desc::<Self>(),)*
+            }
+        }
+
+        unsafe fn launch_general_solve(
+            stream: &Stream,
+            config: &LaunchConfig,
+            which: SolveKernel,
+            (word, couplings): (u32, CouplingsBuffers<'_, Self>),
+            arguments: SolveArguments<'_, Self>,
+        ) -> Result<(), DeviceError> {
+            let SolveArguments { nrhs, tree, lists, enter, leave, vectors } = arguments;
+            // SAFETY: the caller's contract.
+            unsafe {
+                match (which.many, which.strips) {
+                    $($general => solve_kernels::$general_kernel::launch::<Self, _>(
+                        stream, config, word, nrhs, tree, lists, couplings, enter, leave, vectors,
+                    ),)*
+                }
+            }
+        }
+
+        fn symmetric_solve(which: SolveKernel) -> &'static KernelDesc {
+            match (which.many, which.strips) {
+                $($symmetric => solve_kernels::$symmetric_kernel::desc::<Self>(),)*
+            }
+        }
+
+        unsafe fn launch_symmetric_solve(
+            stream: &Stream,
+            config: &LaunchConfig,
+            which: SolveKernel,
+            (factors, diagonal): (u32, &Buffer<Self>),
+            arguments: SolveArguments<'_, Self>,
+        ) -> Result<(), DeviceError> {
+            let SolveArguments { nrhs, tree, lists, enter, leave, vectors } = arguments;
+            // SAFETY: the caller's contract.
+            unsafe {
+                match (which.many, which.strips) {
+                    $($symmetric => solve_kernels::$symmetric_kernel::launch::<Self, _>(
+                        stream, config, factors, nrhs, tree, lists, diagonal, enter, leave, vectors,
+                    ),)*
+                }
+            }
+        }
+    };
+}
+
+macro_rules! real {
+    ($($t:ty),*) => {
+        $(
+            impl DeviceScalar for $t {
+                type Magnitude = $t;
+                type Value = f64;
+
+                const SOLVES_WITHOUT_STRIPS: bool = true;
+
+                fn wide_fronts(search: bool) -> &'static KernelDesc {
+                    if search {
+                        kernels::lu_wide_fronts_search::desc::<Self>()
+                    } else {
+                        kernels::lu_wide_fronts::desc::<Self>()
+                    }
+                }
+
+                unsafe fn launch_wide_fronts(
+                    stream: &Stream,
+                    config: &LaunchConfig,
+                    search: bool,
+                    work: WorkBuffers<'_, Self>,
+                    large: LargePlanBuffers<'_>,
+                ) -> Result<(), DeviceError> {
+                    // SAFETY: the caller's contract.
+                    unsafe {
+                        if search {
+                            kernels::lu_wide_fronts_search::launch::<Self, _>(stream, config, work, large)
+                        } else {
+                            kernels::lu_wide_fronts::launch::<Self, _>(stream, config, work, large)
+                        }
+                    }
+                }
+
+                fn signed_fronts() -> &'static KernelDesc {
+                    symmetric_kernels::ldlt_fronts_signed::desc::<Self>()
+                }
+
+                unsafe fn launch_signed_fronts(
+                    stream: &Stream,
+                    config: &LaunchConfig,
+                    work: WorkBuffers<'_, Self>,
+                    symmetric: SymmetricWorkBuffers<'_, Self>,
+                    expected: ExpectedPivotsBuffers<'_, Self>,
+                    (small, large): (SmallPlanBuffers<'_>, LargePlanBuffers<'_>),
+                ) -> Result<(), DeviceError> {
+                    // SAFETY: the caller's contract.
+                    unsafe {
+                        symmetric_kernels::ldlt_fronts_signed::launch::<Self, _>(
+                            stream, config, work, symmetric, expected, small, large,
+                        )
+                    }
+                }
+
+                solves!(
+                    [
+                        (false, false) => solve_fronts_single,
+                        (true, false) => solve_fronts_many,
+                        (false, true) => solve_wide_fronts_single,
+                        (true, true) => solve_wide_fronts_many
+                    ],
+                    [
+                        (false, false) => solve_fronts_symmetric_single,
+                        (true, false) => solve_fronts_symmetric_many,
+                        (false, true) => solve_wide_fronts_symmetric_single,
+                        (true, true) => solve_wide_fronts_symmetric_many
+                    ]
+                );
+            }
+        )*
+    };
+}
+real!(f32, f64);
+
+impl DeviceScalar for Complex<f64> {
+    type Magnitude = f64;
+    type Value = Self;
+
+    const SOLVES_WITHOUT_STRIPS: bool = false;
+
+    fn wide_fronts(_: bool) -> &'static KernelDesc {
+        panic!("no front of complex numbers is wide")
+    }
+
+    unsafe fn launch_wide_fronts(
+        _: &Stream,
+        _: &LaunchConfig,
+        search: bool,
+        _: WorkBuffers<'_, Self>,
+        _: LargePlanBuffers<'_>,
+    ) -> Result<(), DeviceError> {
+        Self::wide_fronts(search);
+        Ok(())
+    }
+
+    fn signed_fronts() -> &'static KernelDesc {
+        panic!("no signs are expected of complex pivots")
+    }
+
+    unsafe fn launch_signed_fronts(
+        _: &Stream,
+        _: &LaunchConfig,
+        _: WorkBuffers<'_, Self>,
+        _: SymmetricWorkBuffers<'_, Self>,
+        _: ExpectedPivotsBuffers<'_, Self>,
+        _: (SmallPlanBuffers<'_>, LargePlanBuffers<'_>),
+    ) -> Result<(), DeviceError> {
+        Self::signed_fronts();
+        Ok(())
+    }
+
+    solves!(
+        [
+            (false, _) => solve_wide_fronts_single,
+            (true, _) => solve_wide_fronts_many
+        ],
+        [
+            (false, _) => solve_wide_fronts_symmetric_single,
+            (true, _) => solve_wide_fronts_symmetric_many
+        ]
+    );
+}

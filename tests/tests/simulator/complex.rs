@@ -1,0 +1,430 @@
+//! Complex matrices with the tree of a device, against the CPU path: the same statements as for real ones.
+
+use luge::{
+    BackendChoice, DeviceEngine, Error, Factors, MatrixKind, Options, Pivoting, Refactorized,
+    Scalar, Solver,
+};
+use luge_device::Backend;
+use luge_kernel::math::Complex;
+use luge_matrix_io::MatrixData;
+use luge_ordering::{Matching, OrderingOptions};
+use luge_testkit::convert::{to_scalar, turned};
+use luge_testkit::corpus::Corpus;
+use luge_testkit::generators::applications::{circuit, convection_diffusion_2d};
+use luge_testkit::generators::families::COMPLEX_FAMILIES;
+use luge_testkit::generators::frequency::{helmholtz, magnetic_lattice};
+use luge_testkit::residual::{known_solution, normwise_backward_error};
+use sprs::{CsMat, TriMat};
+
+use crate::chain::noise;
+
+type C = Complex<f64>;
+
+/// What every solution is held to.
+const BOUND: f64 = 1e-13;
+
+/// One for each device.
+fn choices() -> Vec<BackendChoice> {
+    // Leaves a line in the log of the tests that used a device.
+    let count = luge_tests::devices().len();
+    match luge_tests::backend() {
+        Backend::Cuda => vec![BackendChoice::Gpu { ordinal: 0 }],
+        Backend::Simulator => (0..count)
+            .map(|k| BackendChoice::Simulator {
+                seed: luge_tests::SEEDS[k],
+            })
+            .collect(),
+    }
+}
+
+fn is_gpu() -> bool {
+    luge_tests::backend() == Backend::Cuda
+}
+
+fn factorize<T: Scalar>(a: &CsMat<T>, options: &Options) -> Factors<T> {
+    let solver = Solver::new(options.clone()).unwrap();
+    solver.analyze(a).unwrap().factorize(a).unwrap()
+}
+
+fn uniform(seed: u64, i: usize) -> f64 {
+    (noise(seed, i) >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+}
+
+/// A full matrix without structure, which needs exchanges of rows; symmetric if that is wanted.
+fn dense(n: usize, symmetric: bool) -> CsMat<C> {
+    let mut triplets = TriMat::new((n, n));
+    for i in 0..n {
+        for j in 0..n {
+            let at = if symmetric {
+                i.max(j) * n + i.min(j)
+            } else {
+                i * n + j
+            };
+            triplets.add_triplet(i, j, C::new(uniform(7, at), uniform(8, at)));
+        }
+    }
+    triplets.to_csr()
+}
+
+/// The matrix at another frequency, about.
+fn next(a: &CsMat<C>) -> CsMat<C> {
+    a.map(|v| C::new(v.re, 1.1 * v.im))
+}
+
+fn check(a: &CsMat<C>, x: &[C], b: &[C], what: &str) {
+    let error = normwise_backward_error(a, x, b);
+    assert!(error <= BOUND, "{what}: backward error {error:e}");
+}
+
+/// Solves with A, Aᵀ and Aᴴ, for one right-hand side and for as many as one launch and several have.
+fn check_solves(a: &CsMat<C>, factors: &Factors<C>) {
+    let transpose = a.transpose_view().to_csr();
+    let adjoint = transpose.map(|v| v.conj());
+    let (b, _) = known_solution(a);
+    let solution = factors.solve(&b).unwrap();
+    check(a, &solution.x, &b, "A");
+    let claimed = solution.inform.backward_error.unwrap();
+    assert!(claimed <= BOUND, "{claimed:e}");
+    let (of_transpose, _) = known_solution(&transpose);
+    let x = factors.solve_transpose(&of_transpose).unwrap().x;
+    check(&transpose, &x, &of_transpose, "its transpose");
+    let (of_adjoint, _) = known_solution(&adjoint);
+    let x = factors.solve_adjoint(&of_adjoint).unwrap().x;
+    check(&adjoint, &x, &of_adjoint, "its adjoint");
+    let n = a.rows();
+    for nrhs in [3, 9, 17] {
+        let many: Vec<C> = (0..nrhs)
+            .flat_map(|k| b.iter().map(move |v| v * C::new(1.0, k as f64)))
+            .collect();
+        let x = factors.solve_many(&many, nrhs).unwrap().x;
+        for (x, b) in x.chunks(n).zip(many.chunks(n)) {
+            check(a, x, b, "A for many");
+        }
+        let many = &of_transpose.repeat(nrhs);
+        let x = factors.solve_transpose_many(many, nrhs).unwrap().x;
+        for (x, b) in x.chunks(n).zip(many.chunks(n)) {
+            check(&transpose, x, b, "its transpose for many");
+        }
+    }
+    let mut x = b.clone();
+    let accuracy = factors.solve_in_place(&mut x).unwrap();
+    assert!(accuracy.backward_error.is_none_or(|error| error <= 1e-10));
+    let error = normwise_backward_error(a, &x, &b);
+    assert!(error <= 1e-11, "one pass: {error:e}");
+}
+
+/// Factorizes, solves, takes other values and the old ones again. The bits are those of a second run, and of the first
+/// values where these come again.
+fn check_matrix(a: &CsMat<C>, options: &Options) {
+    let mut factors = factorize(a, options);
+    assert_ne!(factors.inform().backend, "cpu");
+    assert_eq!(factors.inform().precision, "complex f64");
+    check_solves(a, &factors);
+    let (b, _) = known_solution(a);
+    let of_first = factors.solve(&b).unwrap().x;
+    assert_eq!(factorize(a, options).solve(&b).unwrap().x, of_first);
+    let on_cpu = options
+        .clone()
+        .backend(BackendChoice::Cpu)
+        .device_engine(DeviceEngine::Auto);
+    let of_cpu = factorize(a, &on_cpu);
+    let rcond = of_cpu.inform().rcond.unwrap_or(1e-8).max(1e-12);
+    let x = of_cpu.solve(&b).unwrap().x;
+    let size = x.iter().fold(0.0f64, |most, v| most.max(v.norm()));
+    for (&one, &other) in of_first.iter().zip(&x) {
+        let error = (one - other).norm();
+        assert!(
+            error <= 1e3 * f64::EPSILON / rcond * size,
+            "{one} {other}, {rcond:e}"
+        );
+    }
+    let (here, there) = (
+        factors.determinant().unwrap().log10_abs(),
+        of_cpu.determinant().unwrap().log10_abs(),
+    );
+    assert!((here - there).abs() <= 1e-6 * there.abs().max(1.0));
+    let other = next(a);
+    let outcome = factors.refactorize(&other).unwrap();
+    assert!(
+        matches!(outcome, Refactorized::Reused { .. }),
+        "{outcome:?}"
+    );
+    check_solves(&other, &factors);
+    factors.refactorize(a).unwrap();
+    assert_eq!(factors.solve(&b).unwrap().x, of_first);
+}
+
+/// Circuits at a frequency, and waves.
+fn families(n: usize) -> Vec<CsMat<C>> {
+    let mut solve = |a: &CsMat<f64>, b: &[f64]| -> Option<Vec<f64>> {
+        let options = Options::default().backend(BackendChoice::Cpu);
+        let factors = Solver::new(options).ok()?.analyze(a).ok()?;
+        Some(factors.factorize(a).ok()?.solve(b).ok()?.x)
+    };
+    COMPLEX_FAMILIES
+        .iter()
+        .map(|family| family.make(n, 2, &mut solve).unwrap())
+        .collect()
+}
+
+#[test]
+fn complex_families_solve_on_the_device() {
+    let size = if is_gpu() { 20_000 } else { 120 };
+    for backend in choices() {
+        for a in families(size) {
+            check_matrix(&a, &Options::default().backend(backend));
+        }
+    }
+}
+
+/// Small fronts, whole ones, tiles of one size and strips: full matrices around the sizes of tiles and of strips.
+#[test]
+fn complex_fronts_of_every_class() {
+    let backend = choices()[0];
+    for n in [1, 2, 16, 17, 64, 95, 96, 130] {
+        check_matrix(&dense(n, false), &Options::default().backend(backend));
+    }
+    let waves = helmholtz([7, 6, 5], 6.0);
+    check_matrix(&waves, &Options::default().backend(backend));
+}
+
+#[test]
+fn very_large_complex_fronts_are_solved_by_strips() {
+    let backend = choices()[0];
+    let n = if is_gpu() { 700 } else { 270 };
+    let a = dense(n, false);
+    let factors = factorize(&a, &Options::default().backend(backend));
+    check_solves(&a, &factors);
+}
+
+/// The numbers are those of the real path, with a part that is zero beside each, so pivots are chosen alike, and sums are the
+/// same but for the rounding of reciprocals.
+#[test]
+fn a_real_matrix_given_as_complex_has_the_pivots_of_the_real_path() {
+    let (backend, n) = (choices()[0], if is_gpu() { 500 } else { 40 });
+    let full = dense(70, false).map(|v| v.re);
+    for a in [circuit(n, 3), convection_diffusion_2d(9, 8, 3.0), full] {
+        let options = Options::default().backend(backend);
+        let real = factorize(&a, &options);
+        let complex = factorize(&to_scalar::<C>(&a), &options);
+        let of = |inform: &luge::Inform| {
+            (
+                inform.lnz,
+                inform.unz,
+                inform.num_perturbed,
+                inform.num_off_diagonal,
+            )
+        };
+        assert_eq!(of(complex.inform()), of(real.inform()));
+        let growths = [complex.inform().growth, real.inform().growth].map(Option::unwrap);
+        assert!((growths[0] / growths[1] - 1.0).abs() < 1e-10, "{growths:?}");
+        let (b, _) = known_solution(&a);
+        let of_real = real.solve(&b).unwrap().x;
+        let b: Vec<C> = b.into_iter().map(C::from).collect();
+        let of_complex = complex.solve(&b).unwrap().x;
+        let largest = of_real.iter().fold(0.0f64, |most, x| most.max(x.abs()));
+        for (x, z) in of_real.iter().zip(&of_complex) {
+            assert_eq!(z.im, 0.0);
+            // Both are refined to the last bits but one.
+            assert!(
+                (z.re - x).abs() <= 2.0 * f64::EPSILON * largest,
+                "{z} for {x}"
+            );
+        }
+    }
+}
+
+/// Columns that find no pivot in their front are delayed.
+#[test]
+fn complex_pivots_are_searched_by_a_threshold() {
+    let n = if is_gpu() { 3_000 } else { 80 };
+    for backend in choices() {
+        // Small diagonals, and large entries in the wrong places.
+        let a = turned::<C>(&circuit(n, 5));
+        let mut triplets = TriMat::new(a.shape());
+        for (&v, (i, j)) in &a {
+            let v = if i == j && i % 3 == 0 { v * 1e-14 } else { v };
+            triplets.add_triplet(i, j, v);
+        }
+        let a = triplets.to_csr::<usize>();
+        let mut options = Options::default()
+            .backend(backend)
+            .pivoting(Pivoting::Threshold { threshold: 0.1 });
+        options.ordering = OrderingOptions::default().matching(Matching::Never);
+        let factors = factorize(&a, &options);
+        assert!(factors.inform().num_off_diagonal.is_some_and(|num| num > 0));
+        check_solves(&a, &factors);
+    }
+}
+
+#[test]
+fn complex_symmetric_matrices_are_factorized_on_the_device() {
+    for backend in choices() {
+        let options = Options::default()
+            .backend(backend)
+            .kind(MatrixKind::Symmetric);
+        let points = if is_gpu() { [20, 19, 18] } else { [6, 5, 4] };
+        for a in [
+            helmholtz(points, 6.0),
+            helmholtz([12, 11, 1], 8.0),
+            dense(24, true),
+        ] {
+            check_matrix(&a, &options);
+            let factors = factorize(&a, &options);
+            assert_eq!(factors.inertia(), None);
+        }
+    }
+    let options = Options::default()
+        .backend(choices()[0])
+        .kind(MatrixKind::Symmetric);
+    for n in [2, 17, 65, 130] {
+        let a = dense(n, true);
+        check_solves(&a, &factorize(&a, &options));
+    }
+}
+
+/// A Hermitian matrix that nobody calls so is a general one to a device; what there are no kernels for is refused by name.
+#[test]
+fn hermitian_matrices_are_general_ones_to_a_device() {
+    let a = magnetic_lattice([7, 6], 0.2, 1.5);
+    let options = Options::default().backend(choices()[0]);
+    let factors = factorize(&a, &options.clone().kind(MatrixKind::Auto));
+    assert_eq!(factors.inform().kind, "general");
+    check_solves(&a, &factors);
+    for (options, expected) in [
+        (options.clone().kind(MatrixKind::Hermitian), "kind"),
+        (options.clone().kind(MatrixKind::PositiveDefinite), "kind"),
+        (
+            options.device_engine(DeviceEngine::Columns),
+            "device_engine",
+        ),
+    ] {
+        match Solver::new(options).unwrap().analyze(&a).unwrap_err() {
+            Error::RealOnly { option, .. } => assert_eq!(option, expected),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn small_complex_matrices_of_the_corpus_solve_on_the_device() {
+    let Some(corpus) = Corpus::open_or_skip(1) else {
+        return;
+    };
+    let most = if is_gpu() { u64::MAX } else { 1_000 };
+    let mut names = Vec::new();
+    for entry in corpus.entries() {
+        let small = entry.header.is_some_and(|header| header.nrows <= most);
+        if !small || !entry.is_square_complex() {
+            continue;
+        }
+        let expected = entry.expectations();
+        if !expected.contains(&luge_testkit::corpus::Expectation::Solves) {
+            continue;
+        }
+        let MatrixData::Complex(a) = entry.read().unwrap().data else {
+            panic!("{} is not complex", entry.name)
+        };
+        let options = Options::default().backend(choices()[0]);
+        check_solves(&a, &factorize(&a, &options));
+        if a.transpose_view().to_csr() == a {
+            let options = options.kind(MatrixKind::Symmetric);
+            check_solves(&a, &factorize(&a, &options));
+        }
+        names.push(entry.name.clone());
+    }
+    for name in ["young1c", "qc324", "dwg961b"] {
+        assert!(names.iter().any(|found| found == name), "{names:?}");
+    }
+}
+
+/// A sweep of frequencies: one analysis, a system for each frequency, and data that stays on the device as pairs of numbers.
+#[test]
+fn a_sweep_of_frequencies_is_a_batch() {
+    let count = if is_gpu() { 64 } else { 5 };
+    let size = if is_gpu() { 2_000 } else { 60 };
+    for backend in choices() {
+        let a = turned::<C>(&circuit(size, 4));
+        let at = |k: usize| a.map(|v| C::new(v.re, v.im * (1.0 + 0.1 * k as f64)));
+        let systems: Vec<CsMat<C>> = (0..count).map(at).collect();
+        let values: Vec<C> = systems.iter().flat_map(|a| a.data().to_vec()).collect();
+        let solver = Solver::new(Options::default().backend(backend)).unwrap();
+        let analysis = solver.analyze(&a).unwrap();
+        let mut batch = analysis.factorize_batch(&values, count).unwrap();
+        let n = a.rows();
+        let (b, _) = known_solution(&a);
+        let sides = b.repeat(count);
+        let solutions = batch.solve(&sides, 1);
+        for (a, solution) in systems.iter().zip(&solutions) {
+            check(a, &solution.as_ref().unwrap().x, &b, "a system of a batch");
+        }
+        // Each has the bits that it has alone.
+        let alone = analysis.factorize(&systems[1]).unwrap();
+        let alone = alone.solve(&b).unwrap().x;
+        assert_eq!(alone, solutions[1].as_ref().unwrap().x);
+
+        let stream = solver.stream().unwrap();
+        let pairs =
+            |numbers: &[C]| -> Vec<f64> { numbers.iter().flat_map(|v| [v.re, v.im]).collect() };
+        let turned_values: Vec<C> = values.iter().map(|v| v * C::new(0.5, 1.0)).collect();
+        let there = stream.upload(&pairs(&turned_values)).unwrap();
+        for outcome in batch.refactorize_on_device(&there).unwrap() {
+            assert!(
+                matches!(outcome, Ok(Refactorized::Reused { .. })),
+                "{outcome:?}"
+            );
+        }
+        let mut x = stream.upload(&pairs(&sides)).unwrap();
+        for accuracy in batch.solve_on_device(&mut x, 1, false).unwrap() {
+            accuracy.unwrap();
+        }
+        let x = stream.download(&x).unwrap();
+        let x: Vec<C> = x.chunks(2).map(|pair| C::new(pair[0], pair[1])).collect();
+        for ((a, x), b) in systems.iter().zip(x.chunks(n)).zip(sides.chunks(n)) {
+            let a = a.map(|v| v * C::new(0.5, 1.0));
+            let error = normwise_backward_error(&a, x, b);
+            assert!(error <= 1e-11, "{error:e}");
+        }
+    }
+}
+
+/// Values and vectors on the device, as pairs of numbers.
+#[test]
+fn complex_data_on_the_device_is_pairs_of_numbers() {
+    for backend in choices() {
+        let a = helmholtz([6, 5, 4], 7.0);
+        let solver = Solver::new(Options::default().backend(backend)).unwrap();
+        let mut factors = solver.analyze(&a).unwrap().factorize(&a).unwrap();
+        let stream = solver.stream().unwrap();
+        let pairs =
+            |numbers: &[C]| -> Vec<f64> { numbers.iter().flat_map(|v| [v.re, v.im]).collect() };
+        let other = next(&a);
+        let values = stream.upload(&pairs(other.data())).unwrap();
+        let outcome = factors.refactorize_on_device(&values).unwrap();
+        assert!(matches!(outcome, Refactorized::Reused { .. }));
+        for transpose in [false, true] {
+            let of = if transpose {
+                other.transpose_view().to_csr()
+            } else {
+                other.clone()
+            };
+            let (b, _) = known_solution(&of);
+            let sides = stream.upload(&pairs(&b.repeat(3))).unwrap();
+            let mut x = stream.alloc(sides.len()).unwrap();
+            let inform = factors
+                .solve_refined_on_device(&sides, &mut x, 3, transpose)
+                .unwrap();
+            assert!(inform.backward_error.unwrap() <= BOUND);
+            let found = stream.download(&x).unwrap();
+            let found: Vec<C> = found.chunks(2).map(|p| C::new(p[0], p[1])).collect();
+            for x in found.chunks(a.rows()) {
+                check(&of, x, &b, "a solution on the device");
+            }
+        }
+        let whole = stream.alloc_zeroed(2 * a.nnz() - 1).unwrap();
+        let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            factors.refactorize_on_device(&whole)
+        }));
+        assert!(refused.is_err(), "half a number was taken");
+    }
+}

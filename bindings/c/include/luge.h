@@ -770,11 +770,11 @@ enum luge_value_type
    */
   LUGE_F32 = 1,
   /**
-   * double _Complex, std::complex<double>: two double, the real and the imaginary part.
+   * double _Complex, `std::complex<double>` in C++: two double, the real and the imaginary part.
    */
   LUGE_COMPLEX_F64 = 2,
   /**
-   * float _Complex, std::complex<float>: two float.
+   * float _Complex, `std::complex<float>` in C++: two float.
    */
   LUGE_COMPLEX_F32 = 3,
 };

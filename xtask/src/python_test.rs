@@ -24,7 +24,7 @@ const MAX_SECONDS_TO_SOLUTION: f64 = 10.0;
 const TOOLS: [&str; 1] = ["maturin==1.16.*"];
 
 /// What runs the tests.
-const TEST_PACKAGES: [&str; 2] = ["pytest==9.*", "hypothesis==6.*"];
+const TEST_PACKAGES: [&str; 3] = ["pytest==9.*", "hypothesis==6.*", "tqdm==4.*"];
 
 /// Arguments of the command.
 #[derive(clap::Args)]
@@ -47,6 +47,10 @@ pub fn python_test(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
     println!("{name}: {:.2} MB", bytes as f64 / 1e6);
     if bytes > MAX_WHEEL_BYTES {
         bail!("the wheel has {bytes} bytes, more than {MAX_WHEEL_BYTES}");
+    }
+    // maturin looks through the symbols of the libraries, and names the oldest Linux that has them.
+    if cfg!(target_os = "linux") && !name.contains("-abi3-manylinux_") {
+        bail!("{name} is no wheel for any CPython on any Linux");
     }
 
     let environment = folder.join("environment");

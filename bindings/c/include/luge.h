@@ -1,7 +1,9 @@
 /*
  * luge.h - the C interface of Luge, a sparse direct solver for CPUs and NVIDIA GPUs.
  *
- * Solves A*x = b for square sparse A: A = L*U, or L*D*L^T and L*L^T for symmetric A. The order of the calls:
+ * Solves A*x = b for square sparse A: A = L*U, or L*D*L^T and L*L^T for symmetric A, L*D*L^H and L*L^H for Hermitian A. Numbers
+ * are double or float, real or complex; calls for double have no suffix, others _f32, _complex and _complex_f32. Complex numbers
+ * are two of these each, the real and the imaginary part, as in double _Complex and std::complex. The order of the calls:
  *
  *   luge_options_create, luge_options_set_int ...   options, or NULL for the default values
  *   luge_solver_create                              opens the CPU or a GPU
@@ -93,11 +95,12 @@ enum luge_status
    */
   LUGE_ERROR_NOT_APPLICABLE = 5,
   /**
-   * Values or vectors are of another type (double or float) than the matrix that was analyzed.
+   * Values or vectors are of another type (double or float, real or complex) than the matrix that was analyzed.
    */
   LUGE_ERROR_TYPE = 6,
   /**
-   * An option has a value outside of its range, or does not go with another option.
+   * An option has a value outside of its range, does not go with another option, or is for real matrices only and the matrix is
+   * complex.
    */
   LUGE_ERROR_OPTION = 7,
   /**
@@ -138,7 +141,8 @@ enum luge_status
    */
   LUGE_ERROR_NO_PIVOTS = 25,
   /**
-   * The options say that the matrix is symmetric, and the entry in `row`, `column` has no equal across the diagonal.
+   * The options say that the matrix is symmetric or Hermitian, and the entry in `row`, `column` has no equal, or no conjugate,
+   * across the diagonal.
    */
   LUGE_ERROR_NOT_SYMMETRIC = 26,
   /**
@@ -225,7 +229,7 @@ enum luge_int_option
   LUGE_OPTION_SIMULATOR_SEED = 2,
   /**
    * What is known of the matrix beside its entries, one of luge_kind. Default: LUGE_KIND_GENERAL. A matrix that is
-   * declared symmetric may be stored whole, then each entry and its counterpart must agree to 1e-10 of the largest
+   * declared symmetric or Hermitian may be stored whole, then each entry and its counterpart must agree to 1e-10 of the largest
    * entry, or by one of its triangles with the diagonal; which one is seen from the entries.
    */
   LUGE_OPTION_KIND = 3,
@@ -408,17 +412,22 @@ enum luge_kind
    */
   LUGE_KIND_GENERAL = 0,
   /**
-   * Symmetric, maybe indefinite: A = L*D*L^T.
+   * Symmetric, A = A^T, maybe indefinite: A = L*D*L^T. A complex matrix of this kind has no inertia.
    */
   LUGE_KIND_SYMMETRIC = 1,
   /**
-   * Symmetric positive definite: A = L*L^T.
+   * Hermitian, of a real matrix symmetric, and positive definite: A = L*L^H.
    */
   LUGE_KIND_POSITIVE_DEFINITE = 2,
   /**
-   * As the analyzed matrix is: symmetric if it is stored whole and equals its transpose. A triangle is general.
+   * As the analyzed matrix is: Hermitian if it is stored whole and equals its conjugate transpose, symmetric if it equals its
+   * transpose. A triangle is general.
    */
   LUGE_KIND_AUTO = 3,
+  /**
+   * Hermitian, A = A^H, maybe indefinite: A = L*D*L^H. A real matrix is as with LUGE_KIND_SYMMETRIC.
+   */
+  LUGE_KIND_HERMITIAN = 4,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -760,6 +769,14 @@ enum luge_value_type
    * float.
    */
   LUGE_F32 = 1,
+  /**
+   * double _Complex, `std::complex<double>` in C++: two double, the real and the imaginary part.
+   */
+  LUGE_COMPLEX_F64 = 2,
+  /**
+   * float _Complex, `std::complex<float>` in C++: two float.
+   */
+  LUGE_COMPLEX_F32 = 3,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -785,6 +802,10 @@ enum luge_operation
    * A^T*x = b.
    */
   LUGE_TRANSPOSE = 1,
+  /**
+   * A^H*x = b, with the conjugate transpose, which of a real matrix is the transpose.
+   */
+  LUGE_CONJUGATE_TRANSPOSE = 2,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -795,7 +816,7 @@ typedef int32_t luge_operation;
 #endif // __cplusplus
 
 /**
- * A part of the factors of a symmetric matrix, A = F*D*F^T: F is the unit lower triangle L with its rows where they are in
+ * A part of the factors of a symmetric matrix, A = F*D*F^T, or of a Hermitian one, A = F*D*F^H: F is the unit lower triangle L with its rows where they are in
  * A, scaled.
  */
 enum luge_part
@@ -812,7 +833,7 @@ enum luge_part
    */
   LUGE_PART_DIAGONAL = 1,
   /**
-   * F^T.
+   * F^T; of a Hermitian matrix F^H.
    */
   LUGE_PART_UPPER = 2,
 };
@@ -958,7 +979,8 @@ typedef struct luge_error {
  *
  * The entries of row (or column) k are `indices[offsets[k] - index_base]` up to, and without,
  * `indices[offsets[k + 1] - index_base]`. In each row (or column) the indices increase, and none is there twice.
- * A symmetric matrix is stored whole or by one of its triangles with the diagonal, whichever; see LUGE_OPTION_KIND.
+ * A symmetric or Hermitian matrix is stored whole or by one of its triangles with the diagonal, whichever; see
+ * LUGE_OPTION_KIND.
  */
 typedef struct luge_matrix {
   /**
@@ -999,7 +1021,7 @@ typedef struct luge_matrix {
    */
   const void *indices;
   /**
-   * nnz numbers. NULL for luge_analyze if they are not known yet.
+   * nnz numbers of the type `value_type`. NULL for luge_analyze if they are not known yet.
    */
   const void *values;
 } luge_matrix;
@@ -1082,7 +1104,7 @@ typedef struct luge_inform {
    */
   int64_t num_two;
   /**
-   * Negative eigenvalues, of a symmetric matrix; luge_inertia has all counts.
+   * Negative eigenvalues, of a symmetric or Hermitian matrix; luge_inertia has all counts.
    */
   int64_t num_neg;
   /**
@@ -1406,8 +1428,10 @@ luge_status luge_solver_resume(const struct luge_solver *solver);
  * `matrix`: with values, or with `values` NULL for the pattern alone. Where values are known, they should be given.
  * `out`: output, the handle, which the caller frees by luge_analysis_free; NULL if the call fails.
  *
- * Errors: LUGE_ERROR_MATRIX, LUGE_ERROR_SIZE, LUGE_ERROR_NOT_FINITE, LUGE_ERROR_NOT_SYMMETRIC,
- * LUGE_ERROR_STRUCTURALLY_SINGULAR, LUGE_ERROR_ZEROS_ONLY, LUGE_ERROR_ORDERING, LUGE_ERROR_OUT_OF_MEMORY,
+ * Complex matrices are factorized on the CPU.
+ *
+ * Errors: LUGE_ERROR_OPTION where an option, as LUGE_BACKEND_GPU, is for real matrices only and this one is complex;
+ * LUGE_ERROR_MATRIX, LUGE_ERROR_SIZE, LUGE_ERROR_NOT_FINITE, LUGE_ERROR_NOT_SYMMETRIC, LUGE_ERROR_STRUCTURALLY_SINGULAR, LUGE_ERROR_ZEROS_ONLY, LUGE_ERROR_ORDERING, LUGE_ERROR_OUT_OF_MEMORY,
  * LUGE_ERROR_INDEX_OVERFLOW, LUGE_ERROR_CANCELLED, LUGE_ERROR_DEVICE.
  */
 luge_status luge_analyze(const struct luge_solver *solver,
@@ -1475,6 +1499,26 @@ luge_status luge_factorize_values_f32(const struct luge_analysis *analysis,
                                       struct luge_factors **out);
 
 /**
+ * As luge_factorize_values, for complex numbers of double.
+ *
+ * `values`: `count` numbers, each of two double: the real and the imaginary part.
+ */
+luge_status luge_factorize_values_complex(const struct luge_analysis *analysis,
+                                          int64_t count,
+                                          const double *values,
+                                          struct luge_factors **out);
+
+/**
+ * As luge_factorize_values, for complex numbers of float.
+ *
+ * `values`: `count` numbers, each of two float.
+ */
+luge_status luge_factorize_values_complex_f32(const struct luge_analysis *analysis,
+                                              int64_t count,
+                                              const float *values,
+                                              struct luge_factors **out);
+
+/**
  * Frees factors and sets `*factors` to NULL. NULL, and a pointer to NULL, are allowed.
  */
 luge_status luge_factors_free(struct luge_factors **factors);
@@ -1511,6 +1555,26 @@ luge_status luge_refactorize_values_f32(struct luge_factors *factors,
                                         int64_t count,
                                         const float *values,
                                         struct luge_refactorized *outcome);
+
+/**
+ * As luge_refactorize_values, for complex numbers of double.
+ *
+ * `values`: `count` numbers, each of two double: the real and the imaginary part.
+ */
+luge_status luge_refactorize_values_complex(struct luge_factors *factors,
+                                            int64_t count,
+                                            const double *values,
+                                            struct luge_refactorized *outcome);
+
+/**
+ * As luge_refactorize_values, for complex numbers of float.
+ *
+ * `values`: `count` numbers, each of two float.
+ */
+luge_status luge_refactorize_values_complex_f32(struct luge_factors *factors,
+                                                int64_t count,
+                                                const float *values,
+                                                struct luge_refactorized *outcome);
 
 /**
  * Factorizes the same matrix again with the next stricter threshold of pivots, for callers who are not content with a
@@ -1552,11 +1616,23 @@ luge_status luge_factors_warnings(const struct luge_factors *factors,
                                   size_t *length);
 
 /**
- * The determinant of the matrix, mantissa * 2^exponent.
+ * The determinant of a real matrix, mantissa * 2^exponent.
  *
  * `mantissa`: output, of magnitude at least 0.5 and below 1, or zero. `exponent`: output.
+ *
+ * Errors: LUGE_ERROR_TYPE if the matrix is complex: luge_determinant_complex.
  */
 luge_status luge_determinant(const struct luge_factors *factors, double *mantissa, int64_t *exponent);
+
+/**
+ * The determinant of any matrix, mantissa * 2^exponent.
+ *
+ * `mantissa`: output of two numbers, the real and the imaginary part, the larger of which is of magnitude at least 0.5 and below
+ * 1, or both are zero. `exponent`: output.
+ */
+luge_status luge_determinant_complex(const struct luge_factors *factors,
+                                     double *mantissa,
+                                     int64_t *exponent);
 
 /**
  * Estimates the reciprocal condition number of the scaled matrix in the 1-norm, by a few solves; with
@@ -1567,11 +1643,11 @@ luge_status luge_determinant(const struct luge_factors *factors, double *mantiss
 luge_status luge_rcond(const struct luge_factors *factors, double *rcond);
 
 /**
- * Numbers of positive, negative and zero eigenvalues of a symmetric matrix, by the law of inertia.
+ * Numbers of positive, negative and zero eigenvalues of a real symmetric or a Hermitian matrix, by the law of inertia.
  *
  * `positive`, `negative`, `zero`: outputs. No solve is needed.
  *
- * Errors: LUGE_ERROR_NOT_APPLICABLE if the matrix was factorized as a general one.
+ * Errors: LUGE_ERROR_NOT_APPLICABLE if the matrix was factorized as a general or a complex symmetric one.
  */
 luge_status luge_inertia(const struct luge_factors *factors,
                          int64_t *positive,
@@ -1593,7 +1669,7 @@ luge_status luge_perturbed_columns(const struct luge_factors *factors,
                                    int64_t *count);
 
 /**
- * Solves A*X = B, or A^T*X = B, measures each solution, and refines it until that no longer helps.
+ * Solves A*X = B, A^T*X = B or A^H*X = B, measures each solution, and refines it until that no longer helps.
  *
  * A solution whose backward error stays above the target is returned all the same, with LUGE_WARNING_TARGET_MISSED in
  * `accuracy->warnings`.
@@ -1627,7 +1703,35 @@ luge_status luge_solve_f32(const struct luge_factors *factors,
                            struct luge_accuracy *accuracy);
 
 /**
- * Replaces B by the solution of A*X = B, or of A^T*X = B, by one pass of triangular solves where that is known to be good
+ * As luge_solve, for complex numbers of double.
+ *
+ * `b`, `x`: numbers of two double each, the real and the imaginary part; `ldb` and `ldx` count numbers.
+ */
+luge_status luge_solve_complex(const struct luge_factors *factors,
+                               int32_t operation,
+                               int64_t nrhs,
+                               const double *b,
+                               int64_t ldb,
+                               double *x,
+                               int64_t ldx,
+                               struct luge_accuracy *accuracy);
+
+/**
+ * As luge_solve, for complex numbers of float.
+ *
+ * `b`, `x`: numbers of two float each, the real and the imaginary part; `ldb` and `ldx` count numbers.
+ */
+luge_status luge_solve_complex_f32(const struct luge_factors *factors,
+                                   int32_t operation,
+                                   int64_t nrhs,
+                                   const float *b,
+                                   int64_t ldb,
+                                   float *x,
+                                   int64_t ldx,
+                                   struct luge_accuracy *accuracy);
+
+/**
+ * Replaces B by the solution of A*X = B, A^T*X = B or A^H*X = B, by one pass of triangular solves where that is known to be good
  * enough for any right-hand side: where growth and scaling bound its backward error by a hundred times the target. Otherwise
  * each solution is measured, and refined until it reaches the target.
  *
@@ -1657,6 +1761,30 @@ luge_status luge_solve_in_place_f32(const struct luge_factors *factors,
                                     struct luge_accuracy *accuracy);
 
 /**
+ * As luge_solve_in_place, for complex numbers of double.
+ *
+ * `x`: numbers of two double each; `ldx` counts numbers.
+ */
+luge_status luge_solve_in_place_complex(const struct luge_factors *factors,
+                                        int32_t operation,
+                                        int64_t nrhs,
+                                        double *x,
+                                        int64_t ldx,
+                                        struct luge_accuracy *accuracy);
+
+/**
+ * As luge_solve_in_place, for complex numbers of float.
+ *
+ * `x`: numbers of two float each; `ldx` counts numbers.
+ */
+luge_status luge_solve_in_place_complex_f32(const struct luge_factors *factors,
+                                            int32_t operation,
+                                            int64_t nrhs,
+                                            float *x,
+                                            int64_t ldx,
+                                            struct luge_accuracy *accuracy);
+
+/**
  * Replaces B by the solution of F*X = B, D*X = B or F^T*X = B, where A = F*D*F^T is symmetric; one after another in this order
  * they solve with A. Nothing is measured or refined.
  *
@@ -1681,12 +1809,34 @@ luge_status luge_solve_part_f32(const struct luge_factors *factors,
                                 int64_t ldx);
 
 /**
+ * As luge_solve_part, for complex numbers of double.
+ *
+ * `x`: numbers of two double each; `ldx` counts numbers.
+ */
+luge_status luge_solve_part_complex(const struct luge_factors *factors,
+                                    int32_t part,
+                                    int64_t nrhs,
+                                    double *x,
+                                    int64_t ldx);
+
+/**
+ * As luge_solve_part, for complex numbers of float.
+ *
+ * `x`: numbers of two float each; `ldx` counts numbers.
+ */
+luge_status luge_solve_part_complex_f32(const struct luge_factors *factors,
+                                        int32_t part,
+                                        int64_t nrhs,
+                                        float *x,
+                                        int64_t ldx);
+
+/**
  * D of a symmetric matrix and the order of elimination.
  *
  * `order`: output of n numbers, or NULL: the column of the matrix whose pivot is the k-th. `d`: output of 2*n numbers, or NULL:
  * number 2*k is D(k, k), number 2*k + 1 is D(k + 1, k), zero unless pivots k and k + 1 are one of order 2.
  *
- * Errors: LUGE_ERROR_NOT_APPLICABLE if the matrix was factorized as a general one; LUGE_ERROR_TYPE if it is of float.
+ * Errors: LUGE_ERROR_NOT_APPLICABLE if the matrix was factorized as a general one; LUGE_ERROR_TYPE if it is not of double.
  */
 luge_status luge_pivots(const struct luge_factors *factors,
                         int64_t *order,

@@ -17,6 +17,7 @@
 
 #include <luge.h>
 
+#include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -74,6 +75,12 @@ template <class Call> std::string text(Call call) {
   return text;
 }
 
+/* Complex numbers as pairs of real ones, which they are. */
+inline const double *parts(const std::complex<double> *numbers) noexcept {
+  return reinterpret_cast<const double *>(numbers);
+}
+inline double *parts(std::complex<double> *numbers) noexcept { return reinterpret_cast<double *>(numbers); }
+
 /* A structure with its size. */
 template <class S> S sized() {
   S structure{};
@@ -82,6 +89,13 @@ template <class S> S sized() {
 }
 
 } // namespace detail
+
+/* A pattern, as luge_csr and its kin make it, with complex values. */
+inline luge_matrix with_values(luge_matrix pattern, const std::complex<double> *values) noexcept {
+  pattern.value_type = LUGE_COMPLEX_F64;
+  pattern.values = values;
+  return pattern;
+}
 
 class Options {
 public:
@@ -133,6 +147,13 @@ public:
     return outcome;
   }
 
+  luge_refactorized refactorize(const std::vector<std::complex<double>> &values) {
+    luge_refactorized outcome = detail::sized<luge_refactorized>();
+    check(luge_refactorize_values_complex(get(), static_cast<std::int64_t>(values.size()), detail::parts(values.data()),
+                                          &outcome));
+    return outcome;
+  }
+
   /* Solutions for the right-hand sides in `b`, one after another; `accuracy` says how good they are. */
   std::vector<double> solve(const std::vector<double> &b, luge_operation operation = LUGE_NO_TRANSPOSE,
                             luge_accuracy *accuracy = nullptr) const {
@@ -145,6 +166,22 @@ public:
   luge_accuracy solve_in_place(std::vector<double> &x, luge_operation operation = LUGE_NO_TRANSPOSE) const {
     luge_accuracy accuracy = detail::sized<luge_accuracy>();
     check(luge_solve_in_place(get(), operation, count(x), x.data(), leading(), &accuracy));
+    return accuracy;
+  }
+
+  std::vector<std::complex<double>> solve(const std::vector<std::complex<double>> &b,
+                                          luge_operation operation = LUGE_NO_TRANSPOSE,
+                                          luge_accuracy *accuracy = nullptr) const {
+    std::vector<std::complex<double>> x(b.size());
+    check(luge_solve_complex(get(), operation, count(b), detail::parts(b.data()), leading(), detail::parts(x.data()),
+                             leading(), sized(accuracy)));
+    return x;
+  }
+
+  luge_accuracy solve_in_place(std::vector<std::complex<double>> &x,
+                               luge_operation operation = LUGE_NO_TRANSPOSE) const {
+    luge_accuracy accuracy = detail::sized<luge_accuracy>();
+    check(luge_solve_in_place_complex(get(), operation, count(x), detail::parts(x.data()), leading(), &accuracy));
     return accuracy;
   }
 
@@ -186,7 +223,7 @@ private:
 
   std::int64_t leading() const noexcept { return n_ > 0 ? n_ : 1; }
 
-  std::int64_t count(const std::vector<double> &vectors) const {
+  template <class T> std::int64_t count(const std::vector<T> &vectors) const {
     const std::int64_t size = static_cast<std::int64_t>(vectors.size());
     if (size % leading() != 0) {
       throw std::invalid_argument("the right-hand sides have " + std::to_string(size) +
@@ -217,6 +254,13 @@ public:
   Factors factorize(const std::vector<double> &values) const {
     luge_factors *factors = nullptr;
     check(luge_factorize_values(get(), static_cast<std::int64_t>(values.size()), values.data(), &factors));
+    return Factors(factors, n_);
+  }
+
+  Factors factorize(const std::vector<std::complex<double>> &values) const {
+    luge_factors *factors = nullptr;
+    check(luge_factorize_values_complex(get(), static_cast<std::int64_t>(values.size()), detail::parts(values.data()),
+                                        &factors));
     return Factors(factors, n_);
   }
 

@@ -4,19 +4,19 @@ use std::ffi::c_void;
 
 #[cfg(feature = "gpu")]
 use crate::factors::FactorsState;
-use crate::factors::luge_factors;
 #[cfg(feature = "gpu")]
-use crate::factors::{check_count, with_factors};
+use crate::factors::check_count;
+use crate::factors::luge_factors;
 use crate::handle::{Handle, free, guarded};
 #[cfg(feature = "gpu")]
 use crate::handle::{
     array, array_mut, check_wanted, fill_wanted, put, read, required_mut, size, state, write,
 };
 #[cfg(feature = "gpu")]
-use crate::matrix::Typed;
+use crate::matrix::{Typed, with_typed};
 use crate::report::{luge_accuracy, luge_refactorized};
 #[cfg(feature = "gpu")]
-use crate::solve::transposes;
+use crate::solve::luge_operation;
 use crate::solver::luge_solver;
 use crate::status::luge_status;
 #[cfg(feature = "gpu")]
@@ -59,6 +59,23 @@ macro_rules! with_devices {
     }};
 }
 
+/// Runs a method of real factors; complex ones are on the CPU.
+#[cfg(feature = "gpu")]
+macro_rules! with_real {
+    ($any:expr, $factors:ident => $call:expr) => {
+        match $any {
+            Typed::F64($factors) => $call,
+            Typed::F32($factors) => $call,
+            Typed::ComplexF64(_) | Typed::ComplexF32(_) => return Err(on_cpu()),
+        }
+    };
+}
+
+#[cfg(feature = "gpu")]
+fn on_cpu() -> Failure {
+    Failure::not_applicable("the factors are on the CPU")
+}
+
 #[cfg(feature = "gpu")]
 fn of_device(error: luge::device::DeviceError) -> Failure {
     use luge::device::DeviceError;
@@ -85,9 +102,9 @@ impl FactorsState {
     /// Refuses factors on the CPU, and buffers of another stream.
     fn check_device(&self, buffers: &[&BufferState]) -> Outcome {
         let any = read(&self.factors)?;
-        let inform = with_factors!(&*any, factors => factors.inform());
+        let inform = with_typed!(&*any, factors => factors.inform());
         if inform.backend == "cpu" {
-            return Err(Failure::not_applicable("the factors are on the CPU"));
+            return Err(on_cpu());
         }
         let stream = stream_of(&self.solver)?;
         if buffers.iter().any(|buffer| !buffer.stream.same_as(stream)) {
@@ -273,7 +290,7 @@ pub unsafe extern "C" fn luge_refactorize_device(
         let values = read(&values.buffer)?;
         let mut any = write(&factors.factors)?;
         let refactorized =
-            with_factors!(&mut *any, factors => factors.refactorize_on_device(&values))?;
+            with_real!(&mut *any, factors => factors.refactorize_on_device(&values))?;
         // SAFETY: as above.
         unsafe { fill_wanted(outcome, "outcome", (&refactorized).into()) }
     })
@@ -300,14 +317,14 @@ pub unsafe extern "C" fn luge_solve_device(
             check_wanted(accuracy, "accuracy")?;
             (state(factors, "factors")?, state(x, "x")?)
         };
-        let transpose = transposes(operation)?;
+        let transpose = luge_operation::of(operation)? != luge_operation::LUGE_NO_TRANSPOSE;
         let nrhs = size(nrhs, "nrhs")?;
         factors.check_device(&[x])?;
         check_len(x, factors.n, nrhs, "x")?;
         let mut x = write(&x.buffer)?;
         let any = read(&factors.factors)?;
         let achieved =
-            with_factors!(&*any, factors => factors.solve_on_device(&mut x, nrhs, transpose))?;
+            with_real!(&*any, factors => factors.solve_on_device(&mut x, nrhs, transpose))?;
         // SAFETY: as above.
         unsafe { fill_wanted(accuracy, "accuracy", achieved.into()) }
     })
@@ -336,14 +353,14 @@ pub unsafe extern "C" fn luge_solve_refined_device(
         if std::ptr::eq(b, x) {
             return Err(Failure::argument("`b` and `x` are the same buffer"));
         }
-        let transpose = transposes(operation)?;
+        let transpose = luge_operation::of(operation)? != luge_operation::LUGE_NO_TRANSPOSE;
         let nrhs = size(nrhs, "nrhs")?;
         factors.check_device(&[b, x])?;
         check_len(b, factors.n, nrhs, "b")?;
         check_len(x, factors.n, nrhs, "x")?;
         let (b, mut x) = (read(&b.buffer)?, write(&x.buffer)?);
         let any = read(&factors.factors)?;
-        let inform = with_factors!(
+        let inform = with_real!(
             &*any,
             factors => factors.solve_refined_on_device(&b, &mut x, nrhs, transpose)
         )?;

@@ -3,13 +3,14 @@
 use std::ffi::c_char;
 use std::sync::RwLock;
 
+use luge::num_complex::Complex;
 use luge::{Analysis, Error, Factors, Inform, Refactorized, Solver};
 
 use crate::handle::{
     Handle, array, check_wanted, copy_numbers, copy_text, fill, fill_wanted, free, guarded, put,
     read, required_mut, size, state, write,
 };
-use crate::matrix::{Integers, Matrix, Typed, Value, luge_matrix};
+use crate::matrix::{Integers, Matrix, Typed, Value, luge_matrix, with_typed};
 use crate::report::{in_words, luge_inform, luge_refactorized};
 use crate::solver::luge_analysis;
 use crate::status::{Failure, Outcome, luge_status};
@@ -26,8 +27,13 @@ impl Handle for luge_factors {
     const NAME: &'static str = "luge_factors";
 }
 
-/// Factors of either type of values.
-pub(crate) type AnyFactors = Typed<Factors<f64>, Factors<f32>>;
+/// An analysis for any type of values.
+pub(crate) type AnyAnalysis =
+    Typed<Analysis<f64>, Analysis<f32>, Analysis<Complex<f64>>, Analysis<Complex<f32>>>;
+
+/// Factors of any type of values.
+pub(crate) type AnyFactors =
+    Typed<Factors<f64>, Factors<f32>, Factors<Complex<f64>>, Factors<Complex<f32>>>;
 
 /// What is behind factors.
 pub(crate) struct FactorsState {
@@ -42,18 +48,16 @@ pub(crate) struct FactorsState {
 
 /// A type of values, and the factors of it.
 pub(crate) trait FactorsOf: Value {
-    fn analysis(any: &Typed<Analysis<f64>, Analysis<f32>>) -> Option<&Analysis<Self>>;
+    fn analysis(any: &AnyAnalysis) -> Option<&Analysis<Self>>;
     fn factors(any: &AnyFactors) -> Option<&Factors<Self>>;
     fn factors_mut(any: &mut AnyFactors) -> Option<&mut Factors<Self>>;
     fn wrap(factors: Factors<Self>) -> AnyFactors;
-    /// The name of the other type.
-    const OTHER: &'static str;
 }
 
 macro_rules! factors_of {
-    ($type:ty, $variant:ident, $other:ty) => {
+    ($type:ty, $variant:ident) => {
         impl FactorsOf for $type {
-            fn analysis(any: &Typed<Analysis<f64>, Analysis<f32>>) -> Option<&Analysis<Self>> {
+            fn analysis(any: &AnyAnalysis) -> Option<&Analysis<Self>> {
                 match any {
                     Typed::$variant(analysis) => Some(analysis),
                     _ => None,
@@ -77,36 +81,48 @@ macro_rules! factors_of {
             fn wrap(factors: Factors<Self>) -> AnyFactors {
                 Typed::$variant(factors)
             }
-
-            const OTHER: &'static str = <$other as Value>::C_NAME;
         }
     };
 }
-factors_of!(f64, F64, f32);
-factors_of!(f32, F32, f64);
+factors_of!(f64, F64);
+factors_of!(f32, F32);
+factors_of!(Complex<f64>, ComplexF64);
+factors_of!(Complex<f32>, ComplexF32);
 
-/// Runs a method of factors of either type.
-macro_rules! with_factors {
-    ($any:expr, $factors:ident => $call:expr) => {
-        match $any {
-            Typed::F64($factors) => $call,
-            Typed::F32($factors) => $call,
-        }
-    };
+/// The name in C of the type of values.
+fn type_of(any: &AnyFactors) -> &'static str {
+    fn name<T: Value>(_: &Factors<T>) -> &'static str {
+        T::C_NAME
+    }
+    with_typed!(any, factors => name(factors))
 }
-#[cfg(feature = "gpu")]
-pub(crate) use with_factors;
+
+/// As [`type_of`], for an analysis.
+fn analyzed_type(any: &AnyAnalysis) -> &'static str {
+    fn name<T: Value>(_: &Analysis<T>) -> &'static str {
+        T::C_NAME
+    }
+    with_typed!(any, analysis => name(analysis))
+}
 
 pub(crate) fn of_type<T: FactorsOf>(any: &AnyFactors) -> Outcome<&Factors<T>> {
-    T::factors(any).ok_or_else(|| other_type::<T>())
+    T::factors(any).ok_or_else(|| other_type::<T>(type_of(any)))
+}
+
+fn of_type_mut<T: FactorsOf>(any: &mut AnyFactors) -> Outcome<&mut Factors<T>> {
+    let found = type_of(any);
+    T::factors_mut(any).ok_or_else(|| other_type::<T>(found))
+}
+
+fn analysis_of_type<T: FactorsOf>(any: &AnyAnalysis) -> Outcome<&Analysis<T>> {
+    T::analysis(any).ok_or_else(|| other_type::<T>(analyzed_type(any)))
 }
 
 /// Values or vectors are of another type than the matrix.
-fn other_type<T: FactorsOf>() -> Failure {
+fn other_type<T: Value>(analyzed: &str) -> Failure {
     let message = format!(
-        "the numbers are {}; the matrix that was analyzed has {}",
+        "the numbers are {}; the matrix that was analyzed has {analyzed}",
         T::C_NAME,
-        T::OTHER
     );
     Failure::new(luge_status::LUGE_ERROR_TYPE, message)
 }
@@ -136,8 +152,9 @@ pub unsafe extern "C" fn luge_factorize(
         let (analysis, matrix) = unsafe { (state(analysis, "analysis")?, Matrix::new(matrix)?) };
         let factors = match &matrix.values {
             None => return Err(no_values()),
-            Some(Typed::F64(values)) => factorize(&analysis.analysis, &matrix, values)?,
-            Some(Typed::F32(values)) => factorize(&analysis.analysis, &matrix, values)?,
+            Some(values) => {
+                with_typed!(values, values => factorize(&analysis.analysis, &matrix, values)?)
+            }
         };
         Ok(FactorsState {
             n: analysis.n,
@@ -151,11 +168,11 @@ pub unsafe extern "C" fn luge_factorize(
 }
 
 fn factorize<T: FactorsOf>(
-    analysis: &Typed<Analysis<f64>, Analysis<f32>>,
+    analysis: &AnyAnalysis,
     matrix: &Matrix<'_>,
     values: &[T],
 ) -> Outcome<AnyFactors> {
-    let analysis = T::analysis(analysis).ok_or_else(|| other_type::<T>())?;
+    let analysis = analysis_of_type::<T>(analysis)?;
     let factors = match &matrix.arrays {
         Integers::I32(arrays) => analysis.factorize(arrays.with(values)),
         Integers::I64(arrays) => analysis.factorize(arrays.with(values)),
@@ -191,6 +208,34 @@ pub unsafe extern "C" fn luge_factorize_values_f32(
     unsafe { factorize_values(analysis, count, values, out) }
 }
 
+/// As luge_factorize_values, for complex numbers of double.
+///
+/// `values`: `count` numbers, each of two double: the real and the imaginary part.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn luge_factorize_values_complex(
+    analysis: *const luge_analysis,
+    count: i64,
+    values: *const f64,
+    out: *mut *mut luge_factors,
+) -> luge_status {
+    // SAFETY: as this call requires.
+    unsafe { factorize_values(analysis, count, values.cast::<Complex<f64>>(), out) }
+}
+
+/// As luge_factorize_values, for complex numbers of float.
+///
+/// `values`: `count` numbers, each of two float.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn luge_factorize_values_complex_f32(
+    analysis: *const luge_analysis,
+    count: i64,
+    values: *const f32,
+    out: *mut *mut luge_factors,
+) -> luge_status {
+    // SAFETY: as this call requires.
+    unsafe { factorize_values(analysis, count, values.cast::<Complex<f32>>(), out) }
+}
+
 /// # Safety
 ///
 /// Pointers are NULL or what the head of luge.h requires of them.
@@ -206,8 +251,7 @@ unsafe fn factorize_values<T: FactorsOf>(
         check_count(count, analysis.nnz)?;
         // SAFETY: the caller passes NULL or as many values.
         let values = unsafe { array(values, analysis.nnz, "values") }?;
-        let typed = T::analysis(&analysis.analysis);
-        let typed = typed.ok_or_else(|| other_type::<T>())?;
+        let typed = analysis_of_type::<T>(&analysis.analysis)?;
         Ok(FactorsState {
             n: analysis.n,
             nnz: analysis.nnz,
@@ -258,8 +302,7 @@ pub unsafe extern "C" fn luge_refactorize(
         let mut any = write(&factors.factors)?;
         let refactorized = match &matrix.values {
             None => return Err(no_values()),
-            Some(Typed::F64(values)) => refactorize(&mut any, &matrix, values)?,
-            Some(Typed::F32(values)) => refactorize(&mut any, &matrix, values)?,
+            Some(values) => with_typed!(values, values => refactorize(&mut any, &matrix, values)?),
         };
         // SAFETY: as above.
         unsafe { fill_wanted(outcome, "outcome", (&refactorized).into()) }
@@ -271,7 +314,7 @@ fn refactorize<T: FactorsOf>(
     matrix: &Matrix<'_>,
     values: &[T],
 ) -> Outcome<Refactorized> {
-    let factors = T::factors_mut(any).ok_or_else(|| other_type::<T>())?;
+    let factors = of_type_mut::<T>(any)?;
     let refactorized = match &matrix.arrays {
         Integers::I32(arrays) => factors.refactorize(arrays.with(values)),
         Integers::I64(arrays) => factors.refactorize(arrays.with(values)),
@@ -307,6 +350,34 @@ pub unsafe extern "C" fn luge_refactorize_values_f32(
     unsafe { refactorize_values(factors, count, values, outcome) }
 }
 
+/// As luge_refactorize_values, for complex numbers of double.
+///
+/// `values`: `count` numbers, each of two double: the real and the imaginary part.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn luge_refactorize_values_complex(
+    factors: *mut luge_factors,
+    count: i64,
+    values: *const f64,
+    outcome: *mut luge_refactorized,
+) -> luge_status {
+    // SAFETY: as this call requires.
+    unsafe { refactorize_values(factors, count, values.cast::<Complex<f64>>(), outcome) }
+}
+
+/// As luge_refactorize_values, for complex numbers of float.
+///
+/// `values`: `count` numbers, each of two float.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn luge_refactorize_values_complex_f32(
+    factors: *mut luge_factors,
+    count: i64,
+    values: *const f32,
+    outcome: *mut luge_refactorized,
+) -> luge_status {
+    // SAFETY: as this call requires.
+    unsafe { refactorize_values(factors, count, values.cast::<Complex<f32>>(), outcome) }
+}
+
 /// # Safety
 ///
 /// Pointers are NULL or what the head of luge.h requires of them.
@@ -326,7 +397,7 @@ unsafe fn refactorize_values<T: FactorsOf>(
         // SAFETY: the caller passes NULL or as many values.
         let values = unsafe { array(values, factors.nnz, "values") }?;
         let mut any = write(&factors.factors)?;
-        let typed = T::factors_mut(&mut any).ok_or_else(|| other_type::<T>())?;
+        let typed = of_type_mut::<T>(&mut any)?;
         let refactorized = typed.refactorize_values(values)?;
         // SAFETY: as above.
         unsafe { fill_wanted(outcome, "outcome", (&refactorized).into()) }
@@ -353,7 +424,7 @@ pub unsafe extern "C" fn luge_raise_threshold(
             )
         };
         let mut any = write(&factors.factors)?;
-        let raised = with_factors!(&mut *any, factors => factors.raise_threshold())?;
+        let raised = with_typed!(&mut *any, factors => factors.raise_threshold())?;
         *threshold = raised.unwrap_or(f64::NAN);
         Ok(())
     })
@@ -374,7 +445,7 @@ unsafe fn ask<R>(
 }
 
 fn inform(any: &AnyFactors) -> &Inform {
-    with_factors!(any, factors => factors.inform())
+    with_typed!(any, factors => factors.inform())
 }
 
 /// The report of factors: sizes, pivots, growth, the backward error of a probe, times.
@@ -433,9 +504,11 @@ pub unsafe extern "C" fn luge_factors_warnings(
     })
 }
 
-/// The determinant of the matrix, mantissa * 2^exponent.
+/// The determinant of a real matrix, mantissa * 2^exponent.
 ///
 /// `mantissa`: output, of magnitude at least 0.5 and below 1, or zero. `exponent`: output.
+///
+/// Errors: LUGE_ERROR_TYPE if the matrix is complex: luge_determinant_complex.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn luge_determinant(
     factors: *const luge_factors,
@@ -445,10 +518,45 @@ pub unsafe extern "C" fn luge_determinant(
     guarded(|| {
         // SAFETY: the caller passes NULL or a handle, and NULL or numbers.
         unsafe {
-            let found = ask(factors, |any| {
-                Ok(with_factors!(any, factors => factors.determinant())?)
+            let found = ask(factors, |any| match any {
+                Typed::F64(factors) => Ok(factors.determinant()?),
+                Typed::F32(factors) => Ok(factors.determinant()?),
+                Typed::ComplexF64(_) | Typed::ComplexF32(_) => Err(other_type::<f64>(type_of(any))),
             })?;
             let mantissa = required_mut(mantissa, "mantissa")?;
+            *required_mut(exponent, "exponent")? = found.exponent;
+            *mantissa = found.mantissa;
+        }
+        Ok(())
+    })
+}
+
+/// The determinant of any matrix, mantissa * 2^exponent.
+///
+/// `mantissa`: output of two numbers, the real and the imaginary part, the larger of which is of magnitude at least 0.5 and below
+/// 1, or both are zero. `exponent`: output.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn luge_determinant_complex(
+    factors: *const luge_factors,
+    mantissa: *mut f64,
+    exponent: *mut i64,
+) -> luge_status {
+    guarded(|| {
+        // SAFETY: the caller passes NULL or a handle, NULL or two numbers, and NULL or a number.
+        unsafe {
+            let found = ask(factors, |any| {
+                let of_real = |found: luge::Determinant| luge::Determinant {
+                    mantissa: Complex::from(found.mantissa),
+                    exponent: found.exponent,
+                };
+                Ok(match any {
+                    Typed::F64(factors) => of_real(factors.determinant()?),
+                    Typed::F32(factors) => of_real(factors.determinant()?),
+                    Typed::ComplexF64(factors) => factors.determinant()?,
+                    Typed::ComplexF32(factors) => factors.determinant()?,
+                })
+            })?;
+            let mantissa = required_mut(mantissa.cast::<Complex<f64>>(), "mantissa")?;
             *required_mut(exponent, "exponent")? = found.exponent;
             *mantissa = found.mantissa;
         }
@@ -467,18 +575,18 @@ pub unsafe extern "C" fn luge_rcond(factors: *const luge_factors, rcond: *mut f6
         unsafe {
             let rcond = required_mut(rcond, "rcond")?;
             *rcond = ask(factors, |any| {
-                Ok(with_factors!(any, factors => factors.rcond())?)
+                Ok(with_typed!(any, factors => factors.rcond())?)
             })?;
         }
         Ok(())
     })
 }
 
-/// Numbers of positive, negative and zero eigenvalues of a symmetric matrix, by the law of inertia.
+/// Numbers of positive, negative and zero eigenvalues of a real symmetric or a Hermitian matrix, by the law of inertia.
 ///
 /// `positive`, `negative`, `zero`: outputs. No solve is needed.
 ///
-/// Errors: LUGE_ERROR_NOT_APPLICABLE if the matrix was factorized as a general one.
+/// Errors: LUGE_ERROR_NOT_APPLICABLE if the matrix was factorized as a general or a complex symmetric one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn luge_inertia(
     factors: *const luge_factors,
@@ -490,7 +598,7 @@ pub unsafe extern "C" fn luge_inertia(
         // SAFETY: the caller passes NULL or a handle, and NULL or numbers.
         unsafe {
             let found = ask(factors, |any| {
-                with_factors!(any, factors => factors.inertia()).ok_or_else(not_symmetric)
+                with_typed!(any, factors => factors.inertia()).ok_or_else(no_inertia)
             })?;
             let counts = [
                 (positive, "positive", found.positive),
@@ -506,6 +614,12 @@ pub unsafe extern "C" fn luge_inertia(
         }
         Ok(())
     })
+}
+
+fn no_inertia() -> Failure {
+    Failure::not_applicable(
+        "the matrix was factorized as a general one, or a complex symmetric one, which has no inertia",
+    )
 }
 
 pub(crate) fn not_symmetric() -> Failure {
@@ -530,7 +644,7 @@ pub unsafe extern "C" fn luge_perturbed_columns(
         // SAFETY: the caller passes NULL or a handle, NULL or room for `capacity` numbers, and NULL or a number.
         unsafe {
             let found = ask(factors, |any| {
-                let found = with_factors!(any, factors => factors.perturbed_columns());
+                let found = with_typed!(any, factors => factors.perturbed_columns());
                 found.ok_or_else(|| {
                     Failure::not_applicable("only the number of replaced pivots is known")
                 })

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 use std::ffi::c_void;
 
-use luge::{Compression, Index, MatrixRef, PatternRef, RealScalar};
+use luge::num_complex::Complex;
+use luge::{Compression, Index, MatrixRef, PatternRef, Scalar};
 
 use crate::handle::{Versioned, array, size, take};
 use crate::status::luge_status::*;
@@ -37,6 +38,10 @@ pub enum luge_value_type {
     LUGE_F64 = 0,
     /// float.
     LUGE_F32 = 1,
+    /// double _Complex, `std::complex<double>` in C++: two double, the real and the imaginary part.
+    LUGE_COMPLEX_F64 = 2,
+    /// float _Complex, `std::complex<float>` in C++: two float.
+    LUGE_COMPLEX_F32 = 3,
 }
 
 /// A square sparse matrix in arrays of the caller, which are read during the call that it is passed to and not kept.
@@ -46,7 +51,8 @@ pub enum luge_value_type {
 ///
 /// The entries of row (or column) k are `indices[offsets[k] - index_base]` up to, and without,
 /// `indices[offsets[k + 1] - index_base]`. In each row (or column) the indices increase, and none is there twice.
-/// A symmetric matrix is stored whole or by one of its triangles with the diagonal, whichever; see LUGE_OPTION_KIND.
+/// A symmetric or Hermitian matrix is stored whole or by one of its triangles with the diagonal, whichever; see
+/// LUGE_OPTION_KIND.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct luge_matrix {
@@ -69,7 +75,7 @@ pub struct luge_matrix {
     pub offsets: *const c_void,
     /// nnz numbers.
     pub indices: *const c_void,
-    /// nnz numbers. NULL for luge_analyze if they are not known yet.
+    /// nnz numbers of the type `value_type`. NULL for luge_analyze if they are not known yet.
     pub values: *const c_void,
 }
 
@@ -79,7 +85,7 @@ unsafe impl Versioned for luge_matrix {
 }
 
 /// Types of values that C hands over.
-pub(crate) trait Value: RealScalar {
+pub(crate) trait Value: Scalar {
     const TYPE: luge_value_type;
     /// The name in C.
     const C_NAME: &'static str;
@@ -95,11 +101,39 @@ impl Value for f32 {
     const C_NAME: &'static str = "float";
 }
 
-/// What exists for both types of values.
-pub(crate) enum Typed<D, S> {
+impl Value for Complex<f64> {
+    const TYPE: luge_value_type = luge_value_type::LUGE_COMPLEX_F64;
+    const C_NAME: &'static str = "complex double";
+}
+
+impl Value for Complex<f32> {
+    const TYPE: luge_value_type = luge_value_type::LUGE_COMPLEX_F32;
+    const C_NAME: &'static str = "complex float";
+}
+
+/// What exists for each type of values.
+pub(crate) enum Typed<D, S, CD, CS> {
     F64(D),
     F32(S),
+    ComplexF64(CD),
+    ComplexF32(CS),
 }
+
+/// Evaluates `$call` with what is of any type.
+macro_rules! with_typed {
+    ($any:expr, $inner:ident => $call:expr) => {
+        match $any {
+            $crate::matrix::Typed::F64($inner) => $call,
+            $crate::matrix::Typed::F32($inner) => $call,
+            $crate::matrix::Typed::ComplexF64($inner) => $call,
+            $crate::matrix::Typed::ComplexF32($inner) => $call,
+        }
+    };
+}
+pub(crate) use with_typed;
+
+/// Values of a matrix.
+pub(crate) type Values<'a> = Typed<&'a [f64], &'a [f32], &'a [Complex<f64>], &'a [Complex<f32>]>;
 
 /// Integers of matrices.
 pub(crate) trait Integer: Index {
@@ -125,7 +159,7 @@ pub(crate) struct Matrix<'a> {
     pub(crate) nnz: usize,
     pub(crate) arrays: Integers<'a>,
     /// None for a pattern alone.
-    pub(crate) values: Option<Typed<&'a [f64], &'a [f32]>>,
+    pub(crate) values: Option<Values<'a>>,
 }
 
 /// Offsets and indices.
@@ -217,7 +251,11 @@ impl<'a> Matrix<'a> {
             0 if has_values => Some(Typed::F64(unsafe { values(nnz, &from) }?)),
             // SAFETY: likewise.
             1 if has_values => Some(Typed::F32(unsafe { values(nnz, &from) }?)),
-            0 | 1 => None,
+            // SAFETY: likewise.
+            2 if has_values => Some(Typed::ComplexF64(unsafe { values(nnz, &from) }?)),
+            // SAFETY: likewise.
+            3 if has_values => Some(Typed::ComplexF32(unsafe { values(nnz, &from) }?)),
+            0..=3 => None,
             other => return Err(not_one_of("matrix.value_type", other, "luge_value_type")),
         };
         Ok(Self {

@@ -41,7 +41,7 @@ pub enum luge_int_option {
     /// Seed of the schedule for LUGE_BACKEND_SIMULATOR. Default: 0.
     LUGE_OPTION_SIMULATOR_SEED = 2,
     /// What is known of the matrix beside its entries, one of luge_kind. Default: LUGE_KIND_GENERAL. A matrix that is
-    /// declared symmetric may be stored whole, then each entry and its counterpart must agree to 1e-10 of the largest
+    /// declared symmetric or Hermitian may be stored whole, then each entry and its counterpart must agree to 1e-10 of the largest
     /// entry, or by one of its triangles with the diagonal; which one is seen from the entries.
     LUGE_OPTION_KIND = 3,
     /// What becomes of a singular symmetric matrix, one of luge_singular. Default: LUGE_SINGULAR_REFUSE.
@@ -131,12 +131,15 @@ pub enum luge_backend {
 pub enum luge_kind {
     /// Any square matrix: A = L*U.
     LUGE_KIND_GENERAL = 0,
-    /// Symmetric, maybe indefinite: A = L*D*L^T.
+    /// Symmetric, A = A^T, maybe indefinite: A = L*D*L^T. A complex matrix of this kind has no inertia.
     LUGE_KIND_SYMMETRIC = 1,
-    /// Symmetric positive definite: A = L*L^T.
+    /// Hermitian, of a real matrix symmetric, and positive definite: A = L*L^H.
     LUGE_KIND_POSITIVE_DEFINITE = 2,
-    /// As the analyzed matrix is: symmetric if it is stored whole and equals its transpose. A triangle is general.
+    /// As the analyzed matrix is: Hermitian if it is stored whole and equals its conjugate transpose, symmetric if it equals its
+    /// transpose. A triangle is general.
     LUGE_KIND_AUTO = 3,
+    /// Hermitian, A = A^H, maybe indefinite: A = L*D*L^H. A real matrix is as with LUGE_KIND_SYMMETRIC.
+    LUGE_KIND_HERMITIAN = 4,
 }
 
 /// What becomes of a singular symmetric matrix.
@@ -344,7 +347,7 @@ const BACKENDS: Table<luge_backend, 4> = [
     (LUGE_BACKEND_GPU, LUGE_BACKEND_GPU as i32),
     (LUGE_BACKEND_SIMULATOR, LUGE_BACKEND_SIMULATOR as i32),
 ];
-const KINDS: Table<MatrixKind, 4> = [
+const KINDS: Table<MatrixKind, 5> = [
     (MatrixKind::General, LUGE_KIND_GENERAL as i32),
     (MatrixKind::Symmetric, LUGE_KIND_SYMMETRIC as i32),
     (
@@ -352,6 +355,7 @@ const KINDS: Table<MatrixKind, 4> = [
         LUGE_KIND_POSITIVE_DEFINITE as i32,
     ),
     (MatrixKind::Auto, LUGE_KIND_AUTO as i32),
+    (MatrixKind::Hermitian, LUGE_KIND_HERMITIAN as i32),
 ];
 const SINGULAR: Table<SingularAction, 2> = [
     (SingularAction::Refuse, LUGE_SINGULAR_REFUSE as i32),

@@ -71,7 +71,7 @@ pub struct luge_inform {
     pub num_delay: i64,
     /// Pivots of order 2, of a symmetric matrix.
     pub num_two: i64,
-    /// Negative eigenvalues, of a symmetric matrix; luge_inertia has all counts.
+    /// Negative eigenvalues, of a symmetric or Hermitian matrix; luge_inertia has all counts.
     pub num_neg: i64,
     /// Numeric rank.
     pub rank: i64,
@@ -244,21 +244,6 @@ impl luge_accuracy {
             ..Self::unknown()
         }
     }
-
-    /// Of these solutions and of others.
-    pub(crate) fn and(self, other: Self) -> Self {
-        // NaN, which nothing is known of, stays.
-        let larger = |a: f64, b: f64| if a.is_nan() || a > b { a } else { b };
-        Self {
-            backward_error: larger(self.backward_error, other.backward_error),
-            componentwise_error: larger(self.componentwise_error, other.componentwise_error),
-            refinement_steps: self.refinement_steps.max(other.refinement_steps),
-            seconds: self.seconds + other.seconds,
-            is_measured: self.is_measured & other.is_measured,
-            warnings: self.warnings | other.warnings,
-            ..self
-        }
-    }
 }
 
 fn or_nan(value: Option<f64>) -> f64 {
@@ -342,12 +327,15 @@ impl From<&Inform> for luge_inform {
             kind: match inform.kind {
                 "general" => luge_kind::LUGE_KIND_GENERAL as i32,
                 "symmetric" => luge_kind::LUGE_KIND_SYMMETRIC as i32,
+                "Hermitian" => luge_kind::LUGE_KIND_HERMITIAN as i32,
                 "positive definite" => luge_kind::LUGE_KIND_POSITIVE_DEFINITE as i32,
                 _ => LUGE_UNSET,
             },
             precision: match inform.precision {
                 "f64" => luge_value_type::LUGE_F64 as i32,
                 "f32" => luge_value_type::LUGE_F32 as i32,
+                "complex f64" => luge_value_type::LUGE_COMPLEX_F64 as i32,
+                "complex f32" => luge_value_type::LUGE_COMPLEX_F32 as i32,
                 _ => LUGE_UNSET,
             },
             pivoting: match inform.pivoting {
@@ -398,42 +386,5 @@ mod tests {
         }
         assert_eq!(bits(&warnings), 255);
         assert_eq!(in_words(&warnings).lines().count(), warnings.len());
-    }
-
-    #[test]
-    fn of_several_solutions_the_worst_counts() {
-        let one = luge_accuracy {
-            backward_error: 1e-16,
-            componentwise_error: 1e-14,
-            refinement_steps: 1,
-            seconds: 0.5,
-            is_measured: 1,
-            warnings: 1,
-            ..luge_accuracy::unknown()
-        };
-        let other = luge_accuracy {
-            backward_error: 1e-15,
-            componentwise_error: 1e-15,
-            refinement_steps: 0,
-            warnings: 16,
-            ..one
-        };
-        for both in [one.and(other), other.and(one)] {
-            assert_eq!(
-                (both.backward_error, both.componentwise_error),
-                (1e-15, 1e-14)
-            );
-            assert_eq!((both.refinement_steps, both.seconds), (1, 1.0));
-            assert_eq!((both.is_measured, both.warnings), (1, 17));
-        }
-        let unknown = luge_accuracy {
-            backward_error: f64::NAN,
-            is_measured: 0,
-            ..one
-        };
-        for both in [one.and(unknown), unknown.and(one)] {
-            assert!(both.backward_error.is_nan());
-            assert_eq!(both.is_measured, 0);
-        }
     }
 }

@@ -1,6 +1,7 @@
 //! Solves, with vectors on the host.
 
 use luge::Factors;
+use luge::num_complex::Complex;
 
 use crate::factors::{FactorsOf, FactorsState, luge_factors, not_symmetric, of_type};
 use crate::handle::{
@@ -18,9 +19,11 @@ pub enum luge_operation {
     LUGE_NO_TRANSPOSE = 0,
     /// A^T*x = b.
     LUGE_TRANSPOSE = 1,
+    /// A^H*x = b, with the conjugate transpose, which of a real matrix is the transpose.
+    LUGE_CONJUGATE_TRANSPOSE = 2,
 }
 
-/// A part of the factors of a symmetric matrix, A = F*D*F^T: F is the unit lower triangle L with its rows where they are in
+/// A part of the factors of a symmetric matrix, A = F*D*F^T, or of a Hermitian one, A = F*D*F^H: F is the unit lower triangle L with its rows where they are in
 /// A, scaled.
 #[repr(i32)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,16 +32,19 @@ pub enum luge_part {
     LUGE_PART_LOWER = 0,
     /// D, whose blocks are of order 1 and 2; zero pivots make zeros.
     LUGE_PART_DIAGONAL = 1,
-    /// F^T.
+    /// F^T; of a Hermitian matrix F^H.
     LUGE_PART_UPPER = 2,
 }
 
-/// Whether an operation transposes.
-pub(crate) fn transposes(operation: i32) -> Outcome<bool> {
-    match operation {
-        0 => Ok(false),
-        1 => Ok(true),
-        other => Err(not_one_of("operation", other, "luge_operation")),
+impl luge_operation {
+    /// The operation of this number.
+    pub(crate) fn of(number: i32) -> Outcome<Self> {
+        match number {
+            0 => Ok(Self::LUGE_NO_TRANSPOSE),
+            1 => Ok(Self::LUGE_TRANSPOSE),
+            2 => Ok(Self::LUGE_CONJUGATE_TRANSPOSE),
+            other => Err(not_one_of("operation", other, "luge_operation")),
+        }
     }
 }
 
@@ -119,7 +125,7 @@ impl<T: Copy> Vectors<T> {
     }
 }
 
-/// Solves A*X = B, or A^T*X = B, measures each solution, and refines it until that no longer helps.
+/// Solves A*X = B, A^T*X = B or A^H*X = B, measures each solution, and refines it until that no longer helps.
 ///
 /// A solution whose backward error stays above the target is returned all the same, with LUGE_WARNING_TARGET_MISSED in
 /// `accuracy->warnings`.
@@ -161,6 +167,44 @@ pub unsafe extern "C" fn luge_solve_f32(
     unsafe { solve(factors, operation, nrhs, (b, ldb), (x, ldx), accuracy) }
 }
 
+/// As luge_solve, for complex numbers of double.
+///
+/// `b`, `x`: numbers of two double each, the real and the imaginary part; `ldb` and `ldx` count numbers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn luge_solve_complex(
+    factors: *const luge_factors,
+    operation: i32,
+    nrhs: i64,
+    b: *const f64,
+    ldb: i64,
+    x: *mut f64,
+    ldx: i64,
+    accuracy: *mut luge_accuracy,
+) -> luge_status {
+    let (b, x) = (b.cast::<Complex<f64>>(), x.cast::<Complex<f64>>());
+    // SAFETY: as this call requires.
+    unsafe { solve(factors, operation, nrhs, (b, ldb), (x, ldx), accuracy) }
+}
+
+/// As luge_solve, for complex numbers of float.
+///
+/// `b`, `x`: numbers of two float each, the real and the imaginary part; `ldb` and `ldx` count numbers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn luge_solve_complex_f32(
+    factors: *const luge_factors,
+    operation: i32,
+    nrhs: i64,
+    b: *const f32,
+    ldb: i64,
+    x: *mut f32,
+    ldx: i64,
+    accuracy: *mut luge_accuracy,
+) -> luge_status {
+    let (b, x) = (b.cast::<Complex<f32>>(), x.cast::<Complex<f32>>());
+    // SAFETY: as this call requires.
+    unsafe { solve(factors, operation, nrhs, (b, ldb), (x, ldx), accuracy) }
+}
+
 /// # Safety
 ///
 /// Pointers are NULL or what the head of luge.h requires of them.
@@ -178,7 +222,7 @@ unsafe fn solve<T: FactorsOf>(
             check_wanted(accuracy, "accuracy")?;
             state(factors, "factors")?
         };
-        let transpose = transposes(operation)?;
+        let operation = luge_operation::of(operation)?;
         let any = read(&factors.factors)?;
         let typed = of_type::<T>(&any)?;
         let b = Vectors::new(b.cast_mut(), factors.n, nrhs, ldb, "b")?;
@@ -190,10 +234,10 @@ unsafe fn solve<T: FactorsOf>(
             (solution, achieved) = if b.is_contiguous() {
                 // SAFETY: the memory is as large as the caller says.
                 let b = unsafe { array(b.at.cast_const(), b.extent()?, "b") }?;
-                solve_columns(typed, transpose, b)?
+                solve_columns(typed, operation, b)?
             } else {
                 // SAFETY: the memory is as large as the caller says.
-                solve_columns(typed, transpose, &unsafe { b.gather() }?)?
+                solve_columns(typed, operation, &unsafe { b.gather() }?)?
             };
             // SAFETY: the memory is as large as the caller says, and b is not borrowed any more.
             unsafe { x.scatter(&solution) }?;
@@ -206,32 +250,20 @@ unsafe fn solve<T: FactorsOf>(
 /// Solutions for right-hand sides that stand one after another, and how good they are.
 fn solve_columns<T: FactorsOf>(
     factors: &Factors<T>,
-    transpose: bool,
+    operation: luge_operation,
     b: &[T],
 ) -> Outcome<(Vec<T>, luge_accuracy)> {
-    let n = factors.n();
-    if !transpose {
-        let solution = factors.solve_many(b, b.len() / n)?;
-        let accuracy = luge_accuracy::of_solution(&solution.inform);
-        return Ok((solution.x, accuracy));
-    }
-    // The facade solves with the transpose for one at a time.
-    let mut x = Vec::with_capacity(b.len());
-    let mut achieved = luge_accuracy::of_nothing();
-    for (column, b) in b.chunks_exact(n).enumerate() {
-        let solution = factors.solve_transpose(b).map_err(|error| match error {
-            luge::Error::RightHandSideNotFinite { row, .. } => {
-                luge::Error::RightHandSideNotFinite { row, column }
-            }
-            other => other,
-        })?;
-        achieved = achieved.and(luge_accuracy::of_solution(&solution.inform));
-        x.extend(solution.x);
-    }
-    Ok((x, achieved))
+    let nrhs = b.len() / factors.n();
+    let solution = match operation {
+        luge_operation::LUGE_NO_TRANSPOSE => factors.solve_many(b, nrhs),
+        luge_operation::LUGE_TRANSPOSE => factors.solve_transpose_many(b, nrhs),
+        luge_operation::LUGE_CONJUGATE_TRANSPOSE => factors.solve_adjoint_many(b, nrhs),
+    }?;
+    let accuracy = luge_accuracy::of_solution(&solution.inform);
+    Ok((solution.x, accuracy))
 }
 
-/// Replaces B by the solution of A*X = B, or of A^T*X = B, by one pass of triangular solves where that is known to be good
+/// Replaces B by the solution of A*X = B, A^T*X = B or A^H*X = B, by one pass of triangular solves where that is known to be good
 /// enough for any right-hand side: where growth and scaling bound its backward error by a hundred times the target. Otherwise
 /// each solution is measured, and refined until it reaches the target.
 ///
@@ -269,6 +301,40 @@ pub unsafe extern "C" fn luge_solve_in_place_f32(
     unsafe { solve_in_place(factors, operation, nrhs, (x, ldx), accuracy) }
 }
 
+/// As luge_solve_in_place, for complex numbers of double.
+///
+/// `x`: numbers of two double each; `ldx` counts numbers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn luge_solve_in_place_complex(
+    factors: *const luge_factors,
+    operation: i32,
+    nrhs: i64,
+    x: *mut f64,
+    ldx: i64,
+    accuracy: *mut luge_accuracy,
+) -> luge_status {
+    let x = x.cast::<Complex<f64>>();
+    // SAFETY: as this call requires.
+    unsafe { solve_in_place(factors, operation, nrhs, (x, ldx), accuracy) }
+}
+
+/// As luge_solve_in_place, for complex numbers of float.
+///
+/// `x`: numbers of two float each; `ldx` counts numbers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn luge_solve_in_place_complex_f32(
+    factors: *const luge_factors,
+    operation: i32,
+    nrhs: i64,
+    x: *mut f32,
+    ldx: i64,
+    accuracy: *mut luge_accuracy,
+) -> luge_status {
+    let x = x.cast::<Complex<f32>>();
+    // SAFETY: as this call requires.
+    unsafe { solve_in_place(factors, operation, nrhs, (x, ldx), accuracy) }
+}
+
 /// # Safety
 ///
 /// Pointers are NULL or what the head of luge.h requires of them.
@@ -285,7 +351,7 @@ unsafe fn solve_in_place<T: FactorsOf>(
             check_wanted(accuracy, "accuracy")?;
             state(factors, "factors")?
         };
-        let transpose = transposes(operation)?;
+        let operation = luge_operation::of(operation)?;
         let any = read(&factors.factors)?;
         let typed = of_type::<T>(&any)?;
         let x = Vectors::new(x, factors.n, nrhs, ldx, "x")?;
@@ -293,10 +359,10 @@ unsafe fn solve_in_place<T: FactorsOf>(
         // SAFETY: the memory is as large as the caller says, and this call has it for itself.
         unsafe {
             in_place(&x, |x| {
-                let accuracy = if transpose {
-                    typed.solve_transpose_in_place(x)
-                } else {
-                    typed.solve_in_place(x)
+                let accuracy = match operation {
+                    luge_operation::LUGE_NO_TRANSPOSE => typed.solve_in_place(x),
+                    luge_operation::LUGE_TRANSPOSE => typed.solve_transpose_in_place(x),
+                    luge_operation::LUGE_CONJUGATE_TRANSPOSE => typed.solve_adjoint_in_place(x),
                 };
                 achieved = accuracy?.into();
                 Ok(())
@@ -359,6 +425,36 @@ pub unsafe extern "C" fn luge_solve_part_f32(
     unsafe { solve_part(factors, part, nrhs, (x, ldx)) }
 }
 
+/// As luge_solve_part, for complex numbers of double.
+///
+/// `x`: numbers of two double each; `ldx` counts numbers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn luge_solve_part_complex(
+    factors: *const luge_factors,
+    part: i32,
+    nrhs: i64,
+    x: *mut f64,
+    ldx: i64,
+) -> luge_status {
+    // SAFETY: as this call requires.
+    unsafe { solve_part(factors, part, nrhs, (x.cast::<Complex<f64>>(), ldx)) }
+}
+
+/// As luge_solve_part, for complex numbers of float.
+///
+/// `x`: numbers of two float each; `ldx` counts numbers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn luge_solve_part_complex_f32(
+    factors: *const luge_factors,
+    part: i32,
+    nrhs: i64,
+    x: *mut f32,
+    ldx: i64,
+) -> luge_status {
+    // SAFETY: as this call requires.
+    unsafe { solve_part(factors, part, nrhs, (x.cast::<Complex<f32>>(), ldx)) }
+}
+
 /// # Safety
 ///
 /// Pointers are NULL or what the head of luge.h requires of them.
@@ -393,7 +489,7 @@ unsafe fn solve_part<T: FactorsOf>(
 /// `order`: output of n numbers, or NULL: the column of the matrix whose pivot is the k-th. `d`: output of 2*n numbers, or NULL:
 /// number 2*k is D(k, k), number 2*k + 1 is D(k + 1, k), zero unless pivots k and k + 1 are one of order 2.
 ///
-/// Errors: LUGE_ERROR_NOT_APPLICABLE if the matrix was factorized as a general one; LUGE_ERROR_TYPE if it is of float.
+/// Errors: LUGE_ERROR_NOT_APPLICABLE if the matrix was factorized as a general one; LUGE_ERROR_TYPE if it is not of double.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn luge_pivots(
     factors: *const luge_factors,

@@ -2,10 +2,12 @@
 
 use std::ffi::c_char;
 
+use luge::num_complex::Complex;
 use luge::{Analysis, CancelFlag, Options, Solver};
 
+use crate::factors::AnyAnalysis;
 use crate::handle::{Handle, copy_text, fill, free, guarded, put, read, state};
-use crate::matrix::{Integer, Integers, Matrix, Typed, Value, luge_matrix};
+use crate::matrix::{Integer, Integers, Matrix, Typed, Value, luge_matrix, with_typed};
 use crate::options::luge_options;
 use crate::report::luge_inform;
 use crate::status::{Failure, Outcome, luge_status};
@@ -41,7 +43,7 @@ impl Handle for luge_analysis {
 
 /// What is behind an analysis.
 pub(crate) struct AnalysisState {
-    pub(crate) analysis: Typed<Analysis<f64>, Analysis<f32>>,
+    pub(crate) analysis: AnyAnalysis,
     pub(crate) n: usize,
     /// Entries as they are stored.
     pub(crate) nnz: usize,
@@ -51,10 +53,7 @@ pub(crate) struct AnalysisState {
 
 impl AnalysisState {
     pub(crate) fn inform(&self) -> &luge::Inform {
-        match &self.analysis {
-            Typed::F64(analysis) => analysis.inform(),
-            Typed::F32(analysis) => analysis.inform(),
-        }
+        with_typed!(&self.analysis, analysis => analysis.inform())
     }
 }
 
@@ -120,8 +119,10 @@ pub unsafe extern "C" fn luge_solver_resume(solver: *const luge_solver) -> luge_
 /// `matrix`: with values, or with `values` NULL for the pattern alone. Where values are known, they should be given.
 /// `out`: output, the handle, which the caller frees by luge_analysis_free; NULL if the call fails.
 ///
-/// Errors: LUGE_ERROR_MATRIX, LUGE_ERROR_SIZE, LUGE_ERROR_NOT_FINITE, LUGE_ERROR_NOT_SYMMETRIC,
-/// LUGE_ERROR_STRUCTURALLY_SINGULAR, LUGE_ERROR_ZEROS_ONLY, LUGE_ERROR_ORDERING, LUGE_ERROR_OUT_OF_MEMORY,
+/// Complex matrices are factorized on the CPU.
+///
+/// Errors: LUGE_ERROR_OPTION where an option, as LUGE_BACKEND_GPU, is for real matrices only and this one is complex;
+/// LUGE_ERROR_MATRIX, LUGE_ERROR_SIZE, LUGE_ERROR_NOT_FINITE, LUGE_ERROR_NOT_SYMMETRIC, LUGE_ERROR_STRUCTURALLY_SINGULAR, LUGE_ERROR_ZEROS_ONLY, LUGE_ERROR_ORDERING, LUGE_ERROR_OUT_OF_MEMORY,
 /// LUGE_ERROR_INDEX_OVERFLOW, LUGE_ERROR_CANCELLED, LUGE_ERROR_DEVICE.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn luge_analyze(
@@ -136,12 +137,25 @@ pub unsafe extern "C" fn luge_analyze(
             let taken = Matrix::new(matrix)?;
             (solver, taken, (*matrix).value_type)
         };
+        const F32: i32 = f32::TYPE as i32;
+        const COMPLEX_F64: i32 = Complex::<f64>::TYPE as i32;
+        const COMPLEX_F32: i32 = Complex::<f32>::TYPE as i32;
         let analysis = match &matrix.values {
             Some(Typed::F64(values)) => Typed::F64(analyze(solver, &matrix, Some(values))?),
             Some(Typed::F32(values)) => Typed::F32(analyze(solver, &matrix, Some(values))?),
-            // The type is one of the two: the matrix was checked.
-            None if value_type == f32::TYPE as i32 => Typed::F32(analyze(solver, &matrix, None)?),
-            None => Typed::F64(analyze(solver, &matrix, None)?),
+            Some(Typed::ComplexF64(values)) => {
+                Typed::ComplexF64(analyze(solver, &matrix, Some(values))?)
+            }
+            Some(Typed::ComplexF32(values)) => {
+                Typed::ComplexF32(analyze(solver, &matrix, Some(values))?)
+            }
+            None => match value_type {
+                // The type is one of the four: the matrix was checked.
+                F32 => Typed::F32(analyze(solver, &matrix, None)?),
+                COMPLEX_F64 => Typed::ComplexF64(analyze(solver, &matrix, None)?),
+                COMPLEX_F32 => Typed::ComplexF32(analyze(solver, &matrix, None)?),
+                _ => Typed::F64(analyze(solver, &matrix, None)?),
+            },
         };
         Ok(AnalysisState {
             analysis,

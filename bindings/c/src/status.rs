@@ -25,9 +25,10 @@ pub enum luge_status {
     LUGE_ERROR_BUSY = 4,
     /// The call does not apply: an inertia of a general matrix, vectors on a device for factors on the CPU.
     LUGE_ERROR_NOT_APPLICABLE = 5,
-    /// Values or vectors are of another type (double or float) than the matrix that was analyzed.
+    /// Values or vectors are of another type (double or float, real or complex) than the matrix that was analyzed.
     LUGE_ERROR_TYPE = 6,
-    /// An option has a value outside of its range, or does not go with another option.
+    /// An option has a value outside of its range, does not go with another option, or is for real matrices only and the matrix is
+    /// complex.
     LUGE_ERROR_OPTION = 7,
     /// The arrays are not a sparse matrix: offsets decrease, indices are not sorted, appear twice or are out of range.
     LUGE_ERROR_MATRIX = 8,
@@ -48,7 +49,8 @@ pub enum luge_status {
     LUGE_ERROR_ZERO_PIVOT = 24,
     /// The search for the pivots of a symmetric matrix did not end: `column` is one that is left, or -1.
     LUGE_ERROR_NO_PIVOTS = 25,
-    /// The options say that the matrix is symmetric, and the entry in `row`, `column` has no equal across the diagonal.
+    /// The options say that the matrix is symmetric or Hermitian, and the entry in `row`, `column` has no equal, or no conjugate,
+    /// across the diagonal.
     LUGE_ERROR_NOT_SYMMETRIC = 26,
     /// The options say that the matrix is positive definite, and the pivot of `column` is not positive: `value`.
     LUGE_ERROR_NOT_POSITIVE_DEFINITE = 27,
@@ -165,7 +167,7 @@ impl From<Error> for Failure {
 /// The code of an error of the facade.
 fn code(error: &Error) -> luge_status {
     match error {
-        Error::InvalidOption { .. } => LUGE_ERROR_OPTION,
+        Error::InvalidOption { .. } | Error::RealOnly { .. } => LUGE_ERROR_OPTION,
         Error::PermutationLength { .. }
         | Error::SignsLength { .. }
         | Error::NotSquare { .. }
@@ -511,6 +513,17 @@ mod tests {
             (
                 Error::NotSymmetric { row: 0, column: 1 },
                 LUGE_ERROR_NOT_SYMMETRIC,
+            ),
+            (
+                Error::NotHermitian { row: 0, column: 1 },
+                LUGE_ERROR_NOT_SYMMETRIC,
+            ),
+            (
+                Error::RealOnly {
+                    option: "backend",
+                    value: String::from("gpu"),
+                },
+                LUGE_ERROR_OPTION,
             ),
             (
                 Error::NotPositiveDefinite {

@@ -1,11 +1,14 @@
-"""What a Newton loop takes whose values are made on the GPU: Luge beside CuPy's direct solvers.
+"""What a Newton loop takes whose values are made on the GPU: Luge beside CuPy's direct solvers and nvmath-python's.
 
     python newton.py [--method NAME]... A.mtx.gz ... > table.md
 
 Each matrix is solved 100 times, its values changed on the GPU by up to a thousandth from step to step. Luge analyzes the pattern
 once and refactorizes values that stay on the GPU; CuPy's `splu` factorizes on the CPU and its `spsolve` analyses anew, each time.
+nvmath-python's `DirectSolver` (version 1.0, by cuDSS 0.8) plans once and factorizes values that are changed in place: its
+`reset_operands` of a matrix would forget the plan. It does not refine, nor measure.
 A method that takes more than its seconds ends earlier and is said to; times are then those of as many steps, scaled to 100. Needs
-CuPy, PyTorch and SciPy.
+CuPy, PyTorch and SciPy. nvmath-python finds libcudss and libcublas in NVIDIA's wheels or on `LD_LIBRARY_PATH`; where it or they are
+missing, its rows say so.
 """
 
 import argparse
@@ -66,11 +69,30 @@ def by_cupy(a, solve):
     return step
 
 
+def by_nvmath(a):
+    """CuPy's matrix with indices of 32 bits, which cuDSS wants; all calls on CuPy's current stream, as the other methods."""
+    from nvmath.sparse.advanced import DirectSolver
+
+    indices, indptr = (cp.asarray(part, cp.int32) for part in (a.indices, a.indptr))
+    matrix = cps.csr_matrix((cp.asarray(a.data), indices, indptr), shape=a.shape)
+    values, b = matrix.data.copy(), cp.ones(a.shape[0])
+    solver = DirectSolver(matrix, b)
+    solver.plan()
+
+    def step(k):
+        matrix.data[:] = changed(cp, values, k)
+        solver.factorize()
+        return solver.solve()
+
+    return step
+
+
 METHODS = {
     "luge, CuPy arrays": lambda a: by_luge(a, cp),
     "luge, PyTorch tensors": lambda a: by_luge(a, torch),
     "cupyx splu": lambda a: by_cupy(a, lambda m, b: cpl.splu(m.tocsc()).solve(b)),
     "cupyx spsolve": lambda a: by_cupy(a, cpl.spsolve),
+    "nvmath DirectSolver": by_nvmath,
 }
 
 

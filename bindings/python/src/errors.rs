@@ -41,6 +41,11 @@ fn describe(error: &Error, fields: &Bound<'_, PyDict>) -> PyResult<&'static str>
             value,
             range,
         } => set!("InvalidOption", field, value, range),
+        Error::RealOnly { option, value } => {
+            fields.set_item("field", option)?;
+            fields.set_item("value", value)?;
+            "RealOnly"
+        }
         Error::PermutationLength { permuted, n } => set!("PermutationLength", permuted, n),
         Error::SignsLength { signs, n } => set!("SignsLength", signs, n),
         Error::InvalidMatrix(error) => {

@@ -6,9 +6,13 @@
 mod arrays;
 mod batch;
 mod device;
+mod dlpack;
 mod errors;
 mod factors;
 mod options;
+mod progress;
+mod scalar;
+mod solver;
 
 use pyo3::pymodule;
 
@@ -20,7 +24,11 @@ mod _luge {
     #[pymodule_export]
     use super::device::DeviceArray;
     #[pymodule_export]
-    use super::factors::{PyAnalysis, PyFactors, PySolver, RawInform};
+    use super::dlpack::DlpackArray;
+    #[pymodule_export]
+    use super::factors::PyFactors;
+    #[pymodule_export]
+    use super::solver::{PyAnalysis, PySolver, RawInform};
     use pyo3::prelude::*;
 
     #[pymodule_init]

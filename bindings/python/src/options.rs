@@ -40,6 +40,7 @@ fn set(options: Options, name: &str, value: &Bound<'_, PyAny>) -> PyResult<Optio
             &[
                 ("general", MatrixKind::General),
                 ("symmetric", MatrixKind::Symmetric),
+                ("hermitian", MatrixKind::Hermitian),
                 ("positive_definite", MatrixKind::PositiveDefinite),
                 ("auto", MatrixKind::Auto),
             ],

@@ -16,14 +16,7 @@ OTHER_FUNCTIONS = {
     "test_superlu_dlamch_i386_nan": "spilu",
 }
 
-COMPLEX = "luge solves no complex matrices yet, and says so with a TypeError"
-
 DIFFERENT = {
-    "TestLinsolve::test_twodiags": (TypeError, COMPLEX),
-    "TestLinsolve::test_dtype_cast": (TypeError, COMPLEX),
-    "TestSplu::test_splu_smoketest": (TypeError, COMPLEX),
-    "TestSplu::test_lu_attr": (TypeError, COMPLEX),
-    "TestSplu::test_threads_parallel": (AssertionError, "its threads factorize complex matrices; " + COMPLEX),
     "TestSplu::test_lu_refcount": (
         AssertionError,
         "perm_r and perm_c of SuperLU share its memory, and so refer to it; those of luge are arrays of their own",

@@ -34,6 +34,16 @@ def test_the_cpu_takes_no_arrays_of_a_device():
     ):
         with pytest.raises(luge.DeviceError, match="an array on a device, and the factors are on the CPU: use backend='gpu'"):
             call()
+    batch = solver.factorize_batch(tridiagonal(4).data[None])
+    for call in (
+        lambda: solver.factorize_batch(OnDevice((1, 10))),
+        lambda: batch.refactorize(OnDevice((1, 10))),
+        lambda: batch.solve(OnDevice((1, 4))),
+    ):
+        with pytest.raises(luge.DeviceError, match="an array on a device, and the factors are on the CPU"):
+            call()
+    with pytest.raises(TypeError, match="out is for right-hand sides on a device"):
+        batch.solve(np.ones((1, 4)), out=np.ones((1, 4)))
     # They still solve.
     assert solver.solve(np.ones(4)).shape == (4,)
     with pytest.raises(luge.Error, match="call analyze first"):
@@ -68,6 +78,16 @@ def test_streams_are_understood():
     assert view(OnDevice((4,)), "b").place() == (0x7F0000000000, 4, 1)
     assert view(OnDevice((4, 1)), "b").place() == (0x7F0000000000, 4, 1)
     assert view(array, "b").place() == (0x7F0000000000, 12, 5)
+
+
+def test_batches_lie_one_system_after_another():
+    for array in (OnDevice((2, 4)), OnDevice((2, 4, 3), strides=(96, 8, 32)), OnDevice((2, 4, 1)), OnDevice((0, 4, 3))):
+        assert view(array, "b", batch=True).place()[1] == np.prod(array.shape)
+    for array in (OnDevice((2, 4, 3)), OnDevice((2, 4), strides=(8, 16)), OnDevice((2, 4), strides=(64, 8))):
+        with pytest.raises(ValueError, match="right-hand sides of each system one after another"):
+            view(array, "b", batch=True)
+    with pytest.raises(ValueError, match="object too deep"):
+        view(OnDevice((4,)), "b", batch=True)
 
 
 def test_matrices_of_other_libraries():
@@ -144,6 +164,23 @@ class Cuda:
         if numbers.ndim == 2:
             more["strides"] = numbers.strides
         return OnDevice(numbers.shape, address=address.value, **more)
+
+    def batch(self, numbers):
+        """As `array`, the numbers of each system in Fortran order."""
+        numbers = np.asarray(numbers, np.float64)
+        flat = np.concatenate([part.ravel(order="F") for part in numbers])
+        there = self.array(flat).__cuda_array_interface__["data"][0]
+        n = numbers.shape[1]
+        strides = (8 * n, 8) if numbers.ndim == 2 else (8 * n * numbers.shape[2], 8, 8 * n)
+        return OnDevice(numbers.shape, address=there, strides=strides)
+
+    def of_batch(self, array):
+        """The numbers of a batch, on the host."""
+        interface = array.__cuda_array_interface__
+        shape = tuple(interface["shape"])
+        address = interface["data"][0]
+        flat = self.numbers(OnDevice((int(np.prod(shape)),), address=address)).reshape(shape[0], -1)
+        return np.stack([part.reshape(shape[1:], order="F") for part in flat])
 
     def numbers(self, array):
         """Those of an array, on the host."""
@@ -243,6 +280,102 @@ def test_what_is_wrong_on_the_device(cuda):
     ]:
         with pytest.raises(exception, match=message):
             call()
+
+
+@pytest.mark.parametrize("columns", [None, 3])
+@pytest.mark.parametrize("refine", [True, False])
+def test_batches_on_the_device(cuda, columns, refine):
+    a = MATRICES[0]
+    n, count = a.shape[0], 6
+    rng = np.random.default_rng(3)
+    values = a.data * (1 + 0.1 * rng.random((count, 1)))
+    solver = luge.Solver(backend="gpu").analyze(a)
+    batch = solver.factorize_batch(cuda.batch(values))
+    b = rng.random((count, n) if columns is None else (count, n, columns))
+    there = cuda.batch(b)
+
+    def check(x, scale):
+        assert x.shape == b.shape
+        for one, right, given in zip(cuda.of_batch(x), b, scale, strict=True):
+            matrix = a.copy()
+            matrix.data = given
+            assert backward_error(matrix, one, right) < (4 * EPS if refine else 1e-12)
+
+    x = batch.solve(there, refine=refine)
+    assert isinstance(x, luge.DeviceArray)
+    check(x, values)
+    assert np.array_equal(cuda.of_batch(there), b), "it was not written"
+    if refine:
+        assert batch.accuracies is None
+    else:
+        assert all(accuracy.backward_error < 1e-10 for accuracy in batch.accuracies)
+    values *= 1.5
+    outcomes = batch.refactorize(cuda.batch(values))
+    assert all(outcome.reused and outcome.backward_error < 1e-12 for outcome in outcomes)
+    out = cuda.batch(np.zeros_like(b))
+    assert batch.solve(there, refine=refine, out=out) is out
+    check(out, values)
+    assert batch.solve(there, refine=refine, out=there) is there
+    check(there, values)
+    # As the same batch with values and vectors on the host.
+    if refine:
+        same = solver.factorize_batch(values)
+        np.testing.assert_allclose(same.solve(b), cuda.of_batch(out), rtol=1e-12)
+
+
+def test_what_is_wrong_with_a_batch_on_the_device(cuda):
+    a = tridiagonal(20)
+    solver = luge.Solver(backend="gpu").analyze(a)
+    values = np.stack([a.data, 0 * a.data, a.data])
+    batch = solver.factorize_batch(cuda.batch(values))
+    assert [error is None for error in batch.errors] == [True, False, True]
+    b = np.ones((3, 20))
+    with pytest.raises(luge.SingularMatrixError) as caught:
+        batch.solve(cuda.batch(b))
+    assert caught.value.system == 1
+    for refine in (True, False):
+        x = cuda.of_batch(batch.solve(cuda.batch(b), on_error="nan", refine=refine))
+        assert np.isnan(x[1]).all() and np.isfinite(x[[0, 2]]).all()
+    for call, exception, message in [
+        (lambda: batch.solve(cuda.batch(np.ones((2, 20)))), ValueError, "it must have shape"),
+        (lambda: batch.solve(cuda.batch(b), out=np.ones((3, 20))), TypeError, "must be there, too"),
+        (lambda: batch.refactorize(cuda.batch(values[:2])), ValueError, "values of 2 matrices"),
+        (lambda: batch.refactorize(cuda.batch(values[:, :5])), ValueError, "are expected"),
+        (lambda: solver.factorize_batch(cuda.batch(values[:, :5])), ValueError, "are expected"),
+    ]:
+        with pytest.raises(exception, match=message):
+            call()
+
+
+def test_dlpack_on_the_device(cuda):
+    from test_dlpack import OnDevice as OfDlpack
+
+    a = MATRICES[0]
+    n = a.shape[0]
+    solver = luge.Solver(backend="gpu").factorize(a)
+    number = solver._analysis.device()[0]
+
+    def wrapped(numbers, **more):
+        there = cuda.array(numbers).__cuda_array_interface__["data"][0]
+        cuda.call("cuCtxSynchronize")
+        # The tensor begins 16 bytes behind its address.
+        return OfDlpack(np.shape(numbers), number=number, address=there - 16, **more)
+
+    b = np.ones(n)
+    for versioned in (False, True):
+        x = solver.solve(wrapped(b, versioned=versioned))
+        assert backward_error(a, cuda.numbers(x), b) < 4 * EPS
+    out = wrapped(0 * b)
+    assert solver.solve(wrapped(b, flags=1), out=out) is out
+    with pytest.raises(ValueError, match="out is read-only"):
+        solver.solve(wrapped(b), out=wrapped(b, flags=1))
+    assert solver.refactorize(wrapped(2 * a.data)).reused
+    assert backward_error(2 * a, cuda.numbers(solver.solve(wrapped(b))), b) < 4 * EPS
+
+
+def test_complex_matrices_are_not_for_the_device(cuda):
+    with pytest.raises(luge.OptionError, match="complex"):
+        luge.Solver(backend="gpu").factorize(tridiagonal(5) * 1j)
 
 
 def test_arrays_of_the_device_are_freed(cuda):

@@ -54,19 +54,22 @@ def is_doubted(report):
     return any(warning.kind == "IllConditioned" for warning in report.warnings)
 
 
-@given(matrices(), st.sampled_from(["csc", "csr", "coo"]), st.sampled_from([None, 1, 3]), st.sampled_from("NTH"))
-def test_solutions_are_those_of_scipy(a, layout, columns, trans):
+@given(matrices(), st.sampled_from(["csc", "csr", "coo"]), st.sampled_from([None, 1, 3]), st.sampled_from("NTH"), st.booleans())
+def test_solutions_are_those_of_scipy(a, layout, columns, trans, is_complex):
     n = a.shape[0]
     b = np.random.default_rng(n).standard_normal(n if columns is None else (n, columns))
+    if is_complex:
+        a = sp.csc_array((a.data * np.exp(1j * np.arange(a.nnz)), a.indices, a.indptr), shape=a.shape)
+        b = b * (1 + 2j)
     try:
         lu = luge.splu(a.asformat(layout))
     except luge.SingularMatrixError:
         # Then it has no inverse that means anything.
         assert np.linalg.cond(a.toarray()) > 1e-4 / EPS
         return
-    op = a if trans == "N" else a.T
+    op = {"N": a, "T": a.T, "H": a.conj().T}[trans]
     x = lu.solve(b, trans)
-    assert x.shape == b.shape
+    assert (x.shape, x.dtype) == (b.shape, a.dtype)
     for column in range(columns or 1):
         pick = (lambda v: v) if columns is None else (lambda v: v[:, column])  # noqa: B023
         assert backward_error(op.tocsr(), pick(x), pick(b)) < 1e-10

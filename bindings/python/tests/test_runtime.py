@@ -71,7 +71,7 @@ def test_threads_share_factors():
     right_hand_sides = [rng.random(400) for _ in range(64)]
     expected = [solver.solve(b) for b in right_hand_sides]
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(solver._factors.solve, right_hand_sides, [1] * 64, [False] * 64))
+        found = list(pool.map(solver._factors.solve, right_hand_sides, [1] * 64, ["N"] * 64))
     assert all(np.array_equal(x, y[0]) for x, y in zip(expected, found, strict=True))
 
 
@@ -84,7 +84,7 @@ def test_refactorizations_and_solves_in_threads_take_turns():
         if at % 4 == 0:
             solver.refactorize(a * (1 + at % 3))
             return None
-        return solver._factors.solve(b, 1, False)[0]
+        return solver._factors.solve(b, 1, "N")[0]
 
     with ThreadPoolExecutor(8) as pool:
         solutions = [x for x in pool.map(work, range(200)) if x is not None]

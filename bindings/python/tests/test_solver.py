@@ -303,7 +303,7 @@ def test_options_reach_the_solver():
     [
         ({"threads": 0}, ValueError, "threads is 0; it must be from 1 to 1024"),
         ({"pivoting": 1.5}, luge.OptionError, "pivoting.threshold"),
-        ({"kind": "hermitian"}, ValueError, "must be one of 'general', 'symmetric'"),
+        ({"kind": "skew"}, ValueError, "must be one of 'general', 'symmetric', 'hermitian'"),
         ({"ordering": "metis"}, ValueError, "must be one of"),
         ({"backend": "tpu"}, ValueError, "backend is 'tpu'"),
         ({"pivoting": "complete"}, ValueError, "'auto', 'static' or a threshold"),
@@ -386,17 +386,21 @@ def test_the_extension_checks_what_it_is_given():
         broken = [*stored]
         broken[at] = np.ascontiguousarray(wrong)
         with pytest.raises(luge.InvalidMatrixError):
-            solver.analyze(tuple(broken))
+            solver.analyze(tuple(broken), "d")
     with pytest.raises(TypeError):
-        solver.analyze((4, 4, True, a.indptr, a.indices, a.data.astype("f4")))
+        solver.analyze((4, 4, True, a.indptr, a.indices, a.data.astype("f4")), "d")
     with pytest.raises(TypeError):
-        solver.analyze((4, 4, True, a.indptr.astype("i8"), a.indices, a.data))
-    factors = solver.analyze(stored).factorize(stored)
+        solver.analyze((4, 4, True, a.indptr.astype("i8"), a.indices, a.data), "d")
+    factors = solver.analyze(stored, "d").factorize(stored)
     with pytest.raises(ValueError, match="incompatible size"):
-        factors.solve_in_place(np.ones(3), False)
+        factors.solve_in_place(np.ones(3), "N")
     with pytest.raises(ValueError, match="are expected"):
-        factors.solve(np.ones(4), 2, False)
+        factors.solve(np.ones(4), 2, "N")
     read_only = np.ones(4)
     read_only.flags.writeable = False
     with pytest.raises(TypeError):
-        factors.solve_in_place(read_only, False)
+        factors.solve_in_place(read_only, "N")
+    with pytest.raises(TypeError, match="of the type 'l' are not solved"):
+        solver.analyze(stored, "l")
+    with pytest.raises(ValueError, match="trans must be"):
+        factors.solve_in_place(np.ones(4), "C")

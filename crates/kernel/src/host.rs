@@ -6,15 +6,19 @@
 
 use core::fmt;
 use core::marker::PhantomData;
+use std::borrow::{Cow, ToOwned};
 use std::string::String;
 use std::sync::OnceLock;
 use std::vec::Vec;
 
 use num_complex::Complex;
 
+use self::packed::Packed;
 use crate::record::Record;
 use crate::sim;
 use crate::sim::imp::ElementImp;
+
+mod packed;
 
 /// The PTX of a module for one compute capability.
 #[derive(Debug)]
@@ -29,33 +33,53 @@ pub struct PtxImage {
 pub enum Ptx {
     /// As it is.
     Text(&'static str),
-    /// A zlib stream.
+    /// A zlib stream of packed text.
     Compressed(CompressedPtx),
 }
 
-/// PTX text that was compressed when the program was built, and is decompressed at most once a process.
+/// PTX text that was packed and compressed when the program was built, and is decompressed at most once a process.
 pub struct CompressedPtx {
     stream: &'static [u8],
     text: OnceLock<Option<String>>,
 }
 
 impl Ptx {
-    /// Text in a zlib stream (RFC 1950).
+    /// Packed text in a zlib stream (RFC 1950), as the build of `luge-gpu-kernels` makes it.
     pub const fn compressed(stream: &'static [u8]) -> Self {
         Self::Compressed(CompressedPtx {
             stream,
             text: OnceLock::new(),
         })
     }
+}
 
-    /// The text. `decompress` is called for the first one who asks; it answers `None` to what is no stream of text, and
-    /// then so does this.
-    pub fn text(&self, decompress: impl FnOnce(&[u8]) -> Option<String>) -> Option<&str> {
-        match self {
-            Self::Text(text) => Some(text),
-            Self::Compressed(CompressedPtx { stream, text }) => {
-                text.get_or_init(|| decompress(stream)).as_deref()
-            }
+/// The text of an image, in which the numbers of registers may stand as differences. Lines are lines of PTX all the same.
+#[derive(Clone, Copy, Debug)]
+pub struct PtxText<'a> {
+    text: &'a str,
+    differences: bool,
+}
+
+impl<'a> PtxText<'a> {
+    /// PTX as it is.
+    pub const fn plain(text: &'a str) -> Self {
+        Self {
+            text,
+            differences: false,
+        }
+    }
+
+    /// The text, to be cut into pieces at its start and behind lines that begin with `}`.
+    pub const fn as_packed(self) -> &'a str {
+        self.text
+    }
+
+    /// The PTX of such a piece; `None` for what no packing makes.
+    pub fn read<'p>(self, piece: &'p str) -> Option<Cow<'p, str>> {
+        if self.differences {
+            packed::numbered(piece).map(Cow::Owned)
+        } else {
+            Some(Cow::Borrowed(piece))
         }
     }
 }
@@ -77,6 +101,41 @@ pub struct KernelModule {
     pub name: &'static str,
     /// PTX by compute capability; empty for a module that runs on the simulator alone.
     pub images: &'static [PtxImage],
+}
+
+impl KernelModule {
+    /// The text of one of the images. `decompress` inflates a zlib stream for the first one who asks, and answers `None` to what is no
+    /// stream of text; then so does this, and where the text is not packed as it should be.
+    pub fn ptx<'a>(
+        &self,
+        image: &'a PtxImage,
+        decompress: impl Fn(&[u8]) -> Option<String>,
+    ) -> Option<PtxText<'a>> {
+        let CompressedPtx { stream, text } = match &image.ptx {
+            Ptx::Text(text) => return Some(PtxText::plain(text)),
+            Ptx::Compressed(compressed) => compressed,
+        };
+        let text = text.get_or_init(|| {
+            let packed = decompress(stream)?;
+            match Packed::parse(&packed)? {
+                Packed::Whole(text) => Some(text.to_owned()),
+                Packed::Patch { base, runs } => {
+                    let base = self.images.iter().find(|image| image.sm == base)?;
+                    let Ptx::Compressed(CompressedPtx { stream, .. }) = &base.ptx else {
+                        return None;
+                    };
+                    match Packed::parse(&decompress(stream)?)? {
+                        Packed::Whole(base) => packed::patched(base, runs),
+                        Packed::Patch { .. } => None,
+                    }
+                }
+            }
+        });
+        Some(PtxText {
+            text: text.as_deref()?,
+            differences: true,
+        })
+    }
 }
 
 /// One instance of a kernel.

@@ -7,11 +7,14 @@
 //! group of devices has the plan once each, and streams on all of them; values and vectors of callers, on the first device,
 //! are copied to where their system is.
 
+#[cfg(feature = "gpu")]
+mod device;
+
 use std::borrow::Cow;
 use std::sync::Arc;
 
 #[cfg(feature = "gpu")]
-use luge_device::{Backend, Buffer, DeviceError, Event, SliceMut, Stream};
+use luge_device::{Backend, DeviceError, Stream};
 #[cfg(any(feature = "gpu", test))]
 use luge_sparse::beside;
 use luge_sparse::{Scalar, to_u32};
@@ -22,12 +25,8 @@ use crate::analysis::Analysis;
 #[cfg(feature = "gpu")]
 use crate::backend::Field;
 #[cfg(feature = "gpu")]
-use crate::device_analysis::of_components;
-#[cfg(feature = "gpu")]
 use crate::device_plan::DevicePath;
 use crate::error::Error;
-#[cfg(feature = "gpu")]
-use crate::factors::count_of;
 use crate::factors::{Factors, Solution};
 use crate::inform::Inform;
 use crate::path::{Path, Plan};
@@ -250,35 +249,6 @@ impl<T: Scalar> Analysis<T> {
     }
 }
 
-#[cfg(feature = "gpu")]
-impl<T: Scalar> Analysis<T> {
-    /// As [`factorize_batch`](Self::factorize_batch), for values on the device: `f64`, of complex numbers one component
-    /// after the other, made on [`Solver::stream`](crate::Solver::stream). They are brought to the host once, where pivots may have to be
-    /// searched; a refactorization leaves them on the device.
-    ///
-    /// # Errors
-    ///
-    /// As [`factorize_batch`](Self::factorize_batch); those of the device.
-    ///
-    /// # Panics
-    ///
-    /// If the analysis is for the CPU, or there are not `count` times as many values as entries.
-    #[track_caller]
-    pub fn factorize_batch_on_device(
-        &self,
-        values: &Buffer<f64>,
-        count: usize,
-    ) -> Result<BatchFactors<T>, Error> {
-        let Path::Device(path) = &self.plan.path else {
-            panic!("an analysis for the CPU takes no values on a device")
-        };
-        let len = count_of::<T>(values.len(), "values");
-        check_length(len, self.plan.shared.stored_nnz(), count);
-        let values = path.fetch(values)?.into_iter().map(T::narrow);
-        self.factorize_batch(&values.collect::<Vec<T>>(), count)
-    }
-}
-
 /// The streams of `path` and of the other devices of its group for `count` systems, and what the systems of each have in
 /// common, if there is memory for all.
 #[cfg(feature = "gpu")]
@@ -486,107 +456,6 @@ impl<T: Scalar> BatchFactors<T> {
     }
 }
 
-/// Data that is on a device: `f64`, of complex numbers one component after the other.
-#[cfg(feature = "gpu")]
-impl<T: Scalar> BatchFactors<T> {
-    /// As [`refactorize`](Self::refactorize), for values that are on the device and stay there, as
-    /// [`Factors::refactorize_on_device`] does it. What is enqueued on [`Solver::stream`](crate::Solver::stream) before
-    /// is done before, and the call returns when all factors are there.
-    ///
-    /// # Errors
-    ///
-    /// As [`refactorize`](Self::refactorize); those of the device for all systems together.
-    ///
-    /// # Panics
-    ///
-    /// If the factors are on the CPU, or there are not as many values as entries of all systems.
-    #[track_caller]
-    pub fn refactorize_on_device(
-        &mut self,
-        values: &Buffer<f64>,
-    ) -> Result<Vec<Result<Refactorized, Error>>, Error> {
-        let nnz = self.plan.shared.stored_nnz();
-        self.check_device("factors on the CPU take no values on a device");
-        let len = count_of::<T>(values.len(), "values");
-        check_length(len, nnz, self.systems.len());
-        let each = nnz * T::COMPONENTS;
-        let before = self.enqueued()?;
-        let analyzed = &self.analyzed;
-        let of_caller = stream_of(&self.plan);
-        let items: Vec<_> = self
-            .systems
-            .iter_mut()
-            .enumerate()
-            .map(|(k, slot)| (slot, values.slice(k * each..(k + 1) * each)))
-            .collect();
-        Ok(self.workers.for_each(items, 0.0, |(slot, values)| {
-            slot.renew(
-                |slot| {
-                    let fetched = of_caller.download(&values).map_err(in_batch)?;
-                    let values = of_components::<T::Wide>(&fetched);
-                    let values = values.into_iter().map(T::narrow).collect();
-                    let (values, largest) = slot.plan.shared.accepted(Cow::Owned(values), 1)?;
-                    Factors::of_values(Arc::clone(&slot.plan), values, largest, analyzed)
-                },
-                |factors, plan| {
-                    stream_of(plan).wait(&before).map_err(in_batch)?;
-                    factors.refactorize_slice(values)
-                },
-            )
-        }))
-    }
-
-    /// As [`solve_in_place`](Self::solve_in_place), for vectors that are on the device and stay there, as
-    /// [`Factors::solve_on_device`] does it. What is enqueued on [`Solver::stream`](crate::Solver::stream) before is done
-    /// before, and the call returns when all solutions are there.
-    ///
-    /// # Errors
-    ///
-    /// As [`solve_in_place`](Self::solve_in_place); those of the device for all systems together.
-    ///
-    /// # Panics
-    ///
-    /// If the factors are on the CPU, or `x` has not `nrhs` right-hand sides for each system.
-    #[track_caller]
-    pub fn solve_on_device(
-        &self,
-        x: &mut Buffer<f64>,
-        nrhs: usize,
-        transpose: bool,
-    ) -> Result<Vec<Result<Accuracy, Error>>, Error> {
-        self.check_device("factors on the CPU solve for no vectors on a device");
-        let len = count_of::<T>(x.len(), "right-hand sides");
-        let of_system = check_vectors(len, self.plan.shared.n(), nrhs, self.systems.len());
-        let of_system = of_system * T::COMPONENTS;
-        let before = self.enqueued()?;
-        let mut rest = x.slice_mut(..);
-        let mut items = Vec::with_capacity(self.systems.len());
-        for slot in &self.systems {
-            let (x, after) = rest.into_split_at(of_system);
-            rest = after;
-            items.push((slot, x));
-        }
-        Ok(self.workers.for_each(items, 0.0, |(slot, mut x)| {
-            let factors = slot.factors()?;
-            slot.solve_slice(factors, &before, &mut x, nrhs, transpose)
-                .map_err(|error| slot.named(error))
-        }))
-    }
-
-    #[track_caller]
-    fn check_device(&self, message: &str) {
-        assert!(matches!(self.plan.path, Path::Device(_)), "{message}");
-    }
-
-    /// What was enqueued on the caller's stream so far.
-    fn enqueued(&self) -> Result<Event, Error> {
-        let stream = stream_of(&self.plan);
-        let event = stream.device().create_event().map_err(in_batch)?;
-        stream.record(&event).map_err(in_batch)?;
-        Ok(event)
-    }
-}
-
 impl<T: Scalar> Slot<T> {
     fn factors(&self) -> Result<&Factors<T>, Error> {
         match &self.state {
@@ -633,27 +502,6 @@ impl<T: Scalar> Slot<T> {
                 error,
             }
         })
-    }
-}
-
-#[cfg(feature = "gpu")]
-impl<T: Scalar> Slot<T> {
-    /// Solves in a buffer of its own, which the right-hand sides go to and the solutions come from.
-    fn solve_slice(
-        &self,
-        factors: &Factors<T>,
-        before: &Event,
-        x: &mut SliceMut<'_, f64>,
-        nrhs: usize,
-        transpose: bool,
-    ) -> Result<Accuracy, Error> {
-        let stream = stream_of(&self.plan);
-        stream.wait(before).map_err(in_batch)?;
-        let mut own = stream.alloc(x.len()).map_err(in_batch)?;
-        stream.copy_across(&mut own, x).map_err(in_batch)?;
-        let solved = factors.solve_on_device(&mut own, nrhs, transpose);
-        stream.copy_across(x, &own).map_err(in_batch)?;
-        settled(&self.plan).and(solved)
     }
 }
 

@@ -45,6 +45,9 @@ use crate::tree_factors::{Outcome, Place, TreeFactors, TreeQuality, numeric_erro
 /// Bytes of the words that measures and searches leave, at most.
 const SMALL_BUFFERS: u64 = 256;
 
+/// What a solve with factors of this kind takes for itself.
+type ScratchOf<L> = Scratch<<L as TreeFactors>::Value, <L as TreeFactors>::Wide>;
+
 /// The analysis for the tree engine, for factors of the kind and type of `L`: the plan on the device, and what solves and
 /// refinement need beside it.
 pub(crate) struct TreeAnalysis<L: TreeFactors> {
@@ -63,7 +66,7 @@ pub(crate) struct TreeAnalysis<L: TreeFactors> {
     threads: Threads,
     patterns: Arc<Patterns>,
     /// What its engines work in, if they share it; each its own otherwise.
-    scratch: Option<Arc<Scratch<L::Value, L::Wide>>>,
+    scratch: Option<Arc<ScratchOf<L>>>,
     /// Seconds of transfers before the plan was made.
     earlier_transfers: f64,
     upload_seconds: f64,
@@ -71,7 +74,7 @@ pub(crate) struct TreeAnalysis<L: TreeFactors> {
 
 struct TreeEngine<L: TreeFactors> {
     analysis: Arc<TreeAnalysis<L>>,
-    scratch: Arc<Scratch<L::Value, L::Wide>>,
+    scratch: Arc<ScratchOf<L>>,
     /// A solve works in memory of the factors.
     factors: Mutex<L>,
     /// Of what is kept of them there.
@@ -150,11 +153,7 @@ impl<L: TreeFactors> TreeAnalysis<L> {
     }
 
     /// Where its engines make factors.
-    fn place<'a>(
-        &'a self,
-        scratch: &'a Scratch<L::Value, L::Wide>,
-        cancel: &'a CancelFlag,
-    ) -> Place<'a, L> {
+    fn place<'a>(&'a self, scratch: &'a ScratchOf<L>, cancel: &'a CancelFlag) -> Place<'a, L> {
         Place {
             forest: &self.forest,
             room: self.room.as_ref(),
@@ -167,10 +166,7 @@ impl<L: TreeFactors> TreeAnalysis<L> {
         }
     }
 
-    fn scratch(
-        stream: &Stream,
-        tree: &DeviceTree<L::Storage>,
-    ) -> Result<Arc<Scratch<L::Value, L::Wide>>, Error> {
+    fn scratch(stream: &Stream, tree: &DeviceTree<L::Storage>) -> Result<Arc<ScratchOf<L>>, Error> {
         let space = Workspace::new(stream, tree);
         Ok(Arc::new(Scratch::new(space.map_err(numeric_error)?)))
     }

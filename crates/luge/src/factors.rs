@@ -609,6 +609,27 @@ impl<T: Scalar> Factors<T> {
         self.solve_and_describe(b, nrhs, true)
     }
 
+    /// Solves Aᴴ·X = B for `nrhs` right-hand sides, with the conjugate transpose; otherwise as
+    /// [`solve_many`](Self::solve_many).
+    ///
+    /// # Errors
+    ///
+    /// As [`solve`](Self::solve).
+    ///
+    /// # Panics
+    ///
+    /// If `b` is not of length n · nrhs.
+    #[track_caller]
+    pub fn solve_adjoint_many(&self, b: &[T], nrhs: usize) -> Result<Solution<T>, Error> {
+        let nrhs = check_length(b.len(), self.n(), nrhs);
+        // Aᴴ·X = B is the conjugate of Aᵀ·X̄ = B̄.
+        let mut b = b.to_vec();
+        conjugate(&mut b);
+        let mut solution = self.solve_and_describe(&b, nrhs, true)?;
+        conjugate(&mut solution.x);
+        Ok(solution)
+    }
+
     fn solve_and_describe(
         &self,
         b: &[T],

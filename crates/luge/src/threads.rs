@@ -5,6 +5,7 @@ use std::sync::Arc;
 #[cfg(feature = "gpu")]
 use luge_device::{Buffer, BufferViewMut, DeviceError, Element, Stream};
 use rayon::ThreadPool;
+use tracing::{Dispatch, dispatcher};
 
 use crate::error::Error;
 
@@ -51,10 +52,13 @@ impl Threads {
         if self.count == 1 || seconds < WORTH_WAKING {
             return work(1);
         }
+        // Whoever listens to this thread listens to the one that takes the work over.
+        let listener = dispatcher::get_default(Dispatch::clone);
+        let work = || dispatcher::with_default(&listener, || work(self.count));
         match &self.pool {
-            Some(pool) => pool.install(|| work(self.count)),
+            Some(pool) => pool.install(work),
             // Inside the pool, where a thread that shares its work need not wait for another to take it over.
-            None => rayon::scope(|_| work(self.count)),
+            None => rayon::scope(|_| work()),
         }
     }
 }

@@ -1,13 +1,14 @@
 //! The kernel DSL: every primitive, through the launchers and the device, against values computed
 //! here from its definition.
 
+use std::borrow::Cow;
 use std::fmt::Debug;
 use std::io::Read;
 use std::path::Path;
 
 use flate2::bufread::ZlibDecoder;
 use luge_device::{LaunchConfig, Stream};
-use luge_kernel::host::{ElementKind, KernelDesc, ParamKind, PtxImage};
+use luge_kernel::host::{ElementKind, KernelDesc, KernelModule, ParamKind, PtxImage};
 use luge_kernel::math::Complex;
 use luge_kernel::mem::Element;
 use luge_test_kernels::{MODULE, dsl, fields as field_kernels};
@@ -1198,14 +1199,17 @@ fn descriptions() -> Vec<&'static KernelDesc> {
     }
 }
 
+/// The text in a zlib stream.
+fn decompressed(stream: &[u8]) -> Option<String> {
+    let mut text = String::new();
+    ZlibDecoder::new(stream).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
 /// The PTX as it is embedded.
-fn text_of(image: &PtxImage) -> &str {
-    let decompressed = |stream: &[u8]| {
-        let mut text = String::new();
-        ZlibDecoder::new(stream).read_to_string(&mut text).ok()?;
-        Some(text)
-    };
-    image.ptx.text(decompressed).expect("PTX is text")
+fn text_of<'a>(module: &KernelModule, image: &'a PtxImage) -> Cow<'a, str> {
+    let text = module.ptx(image, decompressed).expect("PTX is text");
+    text.read(text.as_packed()).expect("registers have numbers")
 }
 
 #[test]
@@ -1215,7 +1219,13 @@ fn the_embedded_ptx_is_the_committed_one() {
     assert!(!embedded.is_empty());
     for image in embedded {
         let committed = folder.join(format!("sm_{}.ptx", image.sm));
-        assert!(text_of(image) == std::fs::read_to_string(committed).unwrap());
+        let committed = std::fs::read_to_string(committed).unwrap();
+        assert!(text_of(&luge_gpu_kernels::MODULE, image) == committed);
+        // A device reads one kernel at a time.
+        let text = luge_gpu_kernels::MODULE.ptx(image, decompressed).unwrap();
+        let pieces = text.as_packed().split_inclusive("\n}\n");
+        let pieces: String = pieces.map(|piece| text.read(piece).unwrap()).collect();
+        assert!(pieces == committed);
     }
 }
 
@@ -1231,9 +1241,10 @@ fn entry_points_take_what_their_launchers_pass() {
         ElementKind::F64 => ".f64",
     };
     for image in MODULE.images {
+        let text = text_of(&MODULE, image);
         for kernel in descriptions() {
             let head = format!(".visible .entry {}(", kernel.name);
-            let (_, rest) = text_of(image)
+            let (_, rest) = text
                 .split_once(&head)
                 .unwrap_or_else(|| panic!("sm_{} has no {}", image.sm, kernel.name));
             let (params, body) = rest.split_once(')').unwrap();
@@ -1271,9 +1282,10 @@ fn entry_points_take_what_their_launchers_pass() {
 #[test]
 fn the_compiler_copies_no_barrier() {
     for image in MODULE.images {
+        let text = text_of(&MODULE, image);
         for (kernel, barriers) in [("ping_pong", 2), ("ping_pong_fence", 2)] {
             let head = format!(".visible .entry {kernel}(");
-            let (_, rest) = text_of(image).split_once(&head).unwrap();
+            let (_, rest) = text.split_once(&head).unwrap();
             let (body, _) = rest.split_once("\n}\n").unwrap();
             let found = body.matches("bar.sync").count();
             assert_eq!(found, barriers, "sm_{}, {kernel}", image.sm);

@@ -24,6 +24,7 @@ mod kernel_arguments;
 mod levelize;
 mod module_edges;
 mod numeric;
+mod packed_ptx;
 mod panels;
 mod residuals;
 mod solve;

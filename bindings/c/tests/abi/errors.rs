@@ -357,7 +357,7 @@ fn right_hand_sides_are_checked() {
                 null_mut(),
             )
         };
-        refused(solve(2, 1, 3, 3), argument, "luge_operation");
+        refused(solve(3, 1, 3, 3), argument, "luge_operation");
         refused(solve(-1, 1, 3, 3), argument, "luge_operation");
         refused(solve(0, -1, 3, 3), argument, "`nrhs` is -1");
         refused(

@@ -1,5 +1,6 @@
 //! Tests of the exported functions, called as C calls them.
 
+mod complex;
 #[cfg(feature = "gpu")]
 mod device;
 mod errors;

@@ -14,7 +14,7 @@ const INTS: [(luge_int_option, i64, Option<i64>); 22] = [
     (LUGE_OPTION_BACKEND, 0, Some(3)),
     (LUGE_OPTION_DEVICE, 0, None),
     (LUGE_OPTION_SIMULATOR_SEED, 0, None),
-    (LUGE_OPTION_KIND, 0, Some(3)),
+    (LUGE_OPTION_KIND, 0, Some(4)),
     (LUGE_OPTION_SINGULAR, 0, Some(1)),
     (LUGE_OPTION_THREADS, -1, None),
     (LUGE_OPTION_PIVOTING, 0, Some(2)),

@@ -20,8 +20,8 @@ const CALLS: usize = 40_000;
 /// Larger than all orders that matrices have here.
 const MAX_ORDER: usize = 10;
 
-/// Numbers of vectors: four columns with leading dimensions up to 13.
-const ROOM: usize = 64;
+/// Numbers of vectors: four columns with leading dimensions up to 13, each of two parts.
+const ROOM: usize = 128;
 
 /// What memory of the caller has before a call.
 const MARK: f64 = 1234.5;
@@ -161,7 +161,8 @@ impl Caller {
             }
             numbers.resize(MAX_ORDER * MAX_ORDER + 1, 3);
         }
-        let values = self.values(MAX_ORDER * MAX_ORDER);
+        // Complex numbers take two.
+        let values = self.values(2 * MAX_ORDER * MAX_ORDER);
         let wide = self.one_in(2);
         let mut memory = Memory {
             narrow: [&offsets, &indices].map(|from| from.iter().map(|&i| i as i32).collect()),
@@ -174,7 +175,7 @@ impl Caller {
                 nnz,
                 format: self.number([0, 0, 0, 1, 1, 1, 1, 7]),
                 index_type: i32::from(wide),
-                value_type: self.number([0, 0, 0, 0, 0, 0, 1, 9]),
+                value_type: self.number([0, 0, 0, 0, 0, 0, 0, 1, 2, 2, 3, 9]),
                 index_base: base as i32,
                 offsets: null(),
                 indices: null(),
@@ -188,7 +189,7 @@ impl Caller {
                 memory.narrow[k].as_ptr().cast_mut().cast()
             }
         };
-        let values: *const c_void = if memory.matrix.value_type == 1 {
+        let values: *const c_void = if matches!(memory.matrix.value_type, 1 | 3) {
             memory.singles.as_ptr().cast()
         } else {
             memory.values.as_ptr().cast()
@@ -302,7 +303,7 @@ impl Caller {
     fn likely_options(&mut self) {
         let mut out = null_mut();
         let backend = self.number([1, 3]).into();
-        let kind = self.number([0, 1, 1, 1, 2]).into();
+        let kind = self.number([0, 1, 1, 1, 2, 4]).into();
         let delays = if self.one_in(4) { 1 } else { -1 };
         let chosen = [
             (luge_int_option::LUGE_OPTION_BACKEND, backend),
@@ -384,12 +385,16 @@ impl Caller {
             let count = self.size(if known { report.nnz } else { 3 });
             let at = self.pointer(&mut out);
             let values = self.pointer(memory.values.as_ptr().cast_mut());
-            let (call, status) = match self.rng.random_range(0..4) {
-                0 => ("factorize", luge_factorize(analysis, &memory.matrix, at)),
+            let (call, status) = match self.rng.random_range(0..6) {
+                0 | 4 => ("factorize", luge_factorize(analysis, &memory.matrix, at)),
                 1 => {
                     let values = memory.singles.as_ptr();
                     let status = luge_factorize_values_f32(analysis, count, values, at);
                     ("factorize_values_f32", status)
+                }
+                2 => {
+                    let status = luge_factorize_values_complex(analysis, count, values, at);
+                    ("factorize_values_complex", status)
                 }
                 _ => {
                     let status = luge_factorize_values(analysis, count, values, at);
@@ -432,7 +437,7 @@ impl Caller {
         let count = self.size(report.nnz);
         let values = self.pointer(memory.values.as_ptr().cast_mut());
         let mut threshold = MARK;
-        let which = self.rng.random_range(0..8);
+        let which = self.rng.random_range(0..10);
         // SAFETY: arrays have the lengths of all sizes that are not refused.
         let (call, status) = unsafe {
             match which {
@@ -444,6 +449,10 @@ impl Caller {
                     let singles = memory.singles.as_ptr();
                     let status = luge_refactorize_values_f32(factors, count, singles, outcome);
                     ("refactorize_values_f32", status)
+                }
+                8 => {
+                    let status = luge_refactorize_values_complex(factors, count, values, outcome);
+                    ("refactorize_values_complex", status)
                 }
                 2 => {
                     let at = self.pointer(&mut threshold);
@@ -478,8 +487,8 @@ impl Caller {
             &raw mut accuracy
         };
         let accuracy = self.pointer(accuracy);
-        let operation = self.number([0, 0, 0, 1, 1, 2]);
-        let which = self.rng.random_range(0..10);
+        let operation = self.number([0, 0, 0, 1, 1, 2, 3]);
+        let which = self.rng.random_range(0..14);
         // SAFETY: four columns with leading dimensions up to 13 have room, and larger ones are refused.
         let (call, status) = unsafe {
             match which {
@@ -496,6 +505,25 @@ impl Caller {
                     let status =
                         luge_solve_in_place_f32(factors, operation, nrhs, to, ldx, accuracy);
                     ("solve_in_place_f32", status)
+                }
+                10 => (
+                    "solve_complex",
+                    luge_solve_complex(factors, operation, nrhs, from, ldb, to, ldx, accuracy),
+                ),
+                11 => (
+                    "solve_in_place_complex",
+                    luge_solve_in_place_complex(factors, operation, nrhs, to, ldx, accuracy),
+                ),
+                12 => (
+                    "solve_part_complex",
+                    luge_solve_part_complex(factors, operation, nrhs, to, ldx),
+                ),
+                13 => {
+                    let to = singles.as_mut_ptr();
+                    let status = luge_solve_complex_f32(
+                        factors, operation, nrhs, to, ldb, to, ldx, accuracy,
+                    );
+                    ("solve_complex_f32", status)
                 }
                 8 => (
                     "solve_part",
@@ -516,7 +544,8 @@ impl Caller {
                 message()
             );
         }
-        let columns = (nrhs.clamp(0, 4) * ldx.clamp(0, 13)) as usize;
+        let parts = if call.contains("complex") { 2 } else { 1 };
+        let columns = (parts * nrhs.clamp(0, 4) * ldx.clamp(0, 13)) as usize;
         assert!(x[columns.min(ROOM)..].iter().all(|&x| x == MARK), "{call}");
     }
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from luge._device import on_host
+from luge._device import from_dlpack, on_host
 
 # What the extension module takes as it is. Other integers are converted.
 _INDEX_TYPES = tuple(np.dtype(t) for t in (np.int32, np.int64, np.uint32, np.uint64))
@@ -32,26 +32,22 @@ class Matrix(NamedTuple):
         return rows, cols, self.by_columns, self.indptr, self.indices, self.data
 
 
-def real_type(dtype: np.dtype) -> np.dtype:
-    """The type that a matrix of this type is solved in, by SciPy's rule: the first of ``float32`` and ``float64`` that holds
-    all its values.
+def scalar_type(dtype: np.dtype) -> np.dtype:
+    """The type that a matrix of this type is solved in, by SciPy's rule: the first of ``float32``, ``float64``, ``complex64`` and
+    ``complex128`` that holds all its values.
 
     Raises:
-        TypeError: For complex numbers, and for what fits no ``float64``.
+        TypeError: None of them does.
     """
-    for candidate in (np.float32, np.float64):
+    for candidate in (np.float32, np.float64, np.complex64, np.complex128):
         if np.can_cast(dtype, candidate):
             return np.dtype(candidate)
-    if np.issubdtype(dtype, np.complexfloating):
-        raise TypeError(
-            f"matrices of {dtype} are not solved: luge has real matrices only, float32 and float64"
-        )
-    raise TypeError(f"cannot upcast {dtype} to float32 or float64")
+    raise TypeError(f"cannot upcast {dtype} to float32, float64, complex64 or complex128")
 
 
 def _indices(indptr: Any, indices: Any) -> tuple[np.ndarray, np.ndarray]:
     """Offsets and indices in one type, without a copy if they are of one already."""
-    indptr, indices = np.asarray(indptr), np.asarray(indices)
+    indptr, indices = np.asarray(from_dlpack(indptr)), np.asarray(from_dlpack(indices))
     dtype = indices.dtype if indices.dtype in _INDEX_TYPES else np.dtype(np.int64)
     if indptr.dtype != dtype and indptr.size and int(indptr.max()) > np.iinfo(dtype).max:
         dtype = np.dtype(np.int64)
@@ -61,10 +57,10 @@ def _indices(indptr: Any, indices: Any) -> tuple[np.ndarray, np.ndarray]:
 def matrix(a: Any, dtype: np.dtype | None = None, *, canonical: bool = False) -> Matrix:
     """The arrays of a matrix: a sparse array or matrix of SciPy, anything with its attributes, or a dense array.
 
-    CSR and CSC are taken as they are; all else is converted by SciPy.
+    CSR and CSC are taken as they are, arrays of DLPack in them, too; all else is converted by SciPy.
 
     Args:
-        dtype: The type of the values; ``None`` for the one that `real_type` says.
+        dtype: The type of the values; ``None`` for the one that `scalar_type` says.
         canonical: Sort, and sum entries that are stored twice, in a copy.
     """
     a = on_host(a)
@@ -83,8 +79,8 @@ def matrix(a: Any, dtype: np.dtype | None = None, *, canonical: bool = False) ->
         a.sum_duplicates()
         is_alike = is_alike and a.nnz == given.nnz
         order = places.data
-    data = np.asarray(a.data)
-    wanted = real_type(data.dtype) if dtype is None else dtype
+    data = np.asarray(from_dlpack(a.data))
+    wanted = scalar_type(data.dtype) if dtype is None else dtype
     if not np.can_cast(data.dtype, wanted, "same_kind"):
         raise TypeError(f"the matrix is of {data.dtype}; the one that was analyzed is of {wanted}")
     indptr, indices = _indices(a.indptr, a.indices)
@@ -113,7 +109,7 @@ def _to_csr(a: Any) -> Any:
         raise TypeError(
             f"{type(a).__name__} is no CSR or CSC matrix, and there is no SciPy to convert it"
         ) from error
-    dense = np.asarray(a)
+    dense = np.asarray(from_dlpack(a))
     if dense.dtype == object or dense.ndim != 2:
         raise TypeError(f"{type(a).__name__} is no matrix")
     return csr_array(dense)
@@ -126,7 +122,7 @@ def right_hand_side(b: Any, n: int, dtype: np.dtype, casting: Any) -> np.ndarray
         b: Of shape (n,) or (n, k).
         casting: Which conversions are allowed, as in `numpy.can_cast`.
     """
-    b = np.asarray(b)
+    b = np.asarray(from_dlpack(b))
     if not np.can_cast(b.dtype, dtype, casting):
         raise TypeError(
             f"Cannot cast array data from {b.dtype!r} to {dtype!r} according to the rule '{casting}'"
@@ -143,11 +139,8 @@ def flat(x: np.ndarray) -> np.ndarray:
     return x if x.ndim == 1 else x.T.reshape(-1)
 
 
-def is_transposed(trans: Any) -> bool:
-    """Whether ``trans`` asks for the transpose: of a real matrix ``"H"`` is ``"T"``."""
-    if trans == "N":
-        return False
-    if trans in ("T", "H"):
-        return True
-    raise ValueError("trans must be N, T, or H")
-
+def operation(trans: Any) -> str:
+    """What to solve with, as a letter: ``"N"``, ``"T"`` or ``"H"``."""
+    if trans not in ("N", "T", "H"):
+        raise ValueError("trans must be N, T, or H")
+    return trans

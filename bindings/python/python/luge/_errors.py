@@ -119,6 +119,7 @@ class AccuracyWarning(UserWarning):
 
 _CLASSES: dict[str, type[Error]] = {
     "InvalidOption": OptionError,
+    "RealOnly": OptionError,
     "PermutationLength": OptionError,
     "SignsLength": OptionError,
     "InvalidMatrix": InvalidMatrixError,

@@ -84,7 +84,7 @@ class Inform:
     """Pivots of order 2, of a symmetric matrix."""
     num_second_pass: int | None
     num_neg: int | None
-    """Negative eigenvalues of a symmetric matrix."""
+    """Negative eigenvalues of a symmetric or Hermitian matrix."""
     rank: int | None
     growth: float | None
     """How much larger abs(L) @ abs(U) is than the matrix."""
@@ -109,9 +109,9 @@ class Inform:
     """``"cpu"`` or ``"cuda"``."""
     device: str
     kind: str
-    """``"general"``, ``"symmetric"`` or ``"positive definite"``: what the matrix was factorized as."""
+    """``"general"``, ``"symmetric"``, ``"Hermitian"`` or ``"positive definite"``: what the matrix was factorized as."""
     precision: str
-    """Type of the factors, ``"f32"`` or ``"f64"``."""
+    """Type of the factors: ``"f32"``, ``"f64"``, ``"complex f32"`` or ``"complex f64"``."""
     ordering: str
     matched: bool
     """Whether rows were matched to columns by value."""

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from luge._arrays import flat, is_transposed, real_type, right_hand_side
+from luge._arrays import flat, operation, right_hand_side, scalar_type
+from luge._device import from_dlpack
 from luge._errors import AccuracyWarning, SingularMatrixError
 from luge._inform import Inform, inform
 from luge._solver import LowerUpper, Solver, lower_upper
@@ -68,7 +69,7 @@ class LU:
         return report.lnz + report.unz
 
     def solve(self, rhs: Any, trans: str = "N") -> np.ndarray:
-        """Solves with the matrix, its transpose (``"T"``), or its conjugate transpose (``"H"``), which is the same.
+        """Solves with the matrix, its transpose (``"T"``), or its conjugate transpose (``"H"``).
 
         One pass of triangular solves where the factors bound its backward error; else solutions are measured and refined to the
         target.
@@ -81,12 +82,12 @@ class LU:
 
         Raises:
             ValueError: It is of the wrong shape; also `RightHandSideError` if an entry is not finite.
-            TypeError: It is complex, or else of a type that does not cast safely.
+            TypeError: It is of a type that does not cast safely, complex for a real matrix.
             NumericalError: The solution overflows.
         """
-        transpose = is_transposed(trans)
+        trans = operation(trans)
         x = right_hand_side(rhs, self.shape[0], self.dtype, "safe")
-        self._factors.solve_in_place(flat(x), transpose)
+        self._factors.solve_in_place(flat(x), trans)
         return x
 
     @cached_property
@@ -176,8 +177,9 @@ def splu(
     Raises:
         ValueError: It is not square, or has an entry that is not finite (`InvalidMatrixError`); or an option is wrong.
         RuntimeError: It is singular (`SingularMatrixError`): exactly, or to rounding.
-        TypeError: It is complex.
+        TypeError: It is of a type that none of ``float64`` and ``complex128`` holds.
     """
+    A = from_dlpack(A)
     _check_square(A, "can only factor square matrices; the shape is {}")
     return LU(_factorized(A, {**_options(permc_spec, diag_pivot_thresh, options), **luge_options}))
 
@@ -219,7 +221,7 @@ def spsolve(
 
     Raises:
         ValueError: The shapes do not go together, or an entry is not finite.
-        TypeError: ``A`` is complex.
+        TypeError: ``A`` is of a type that none of ``float64`` and ``complex128`` holds.
 
     Warns:
         scipy.sparse.linalg.MatrixRankWarning: The matrix is singular. The solution is NaN then, as it is in SciPy; call `splu` or
@@ -227,22 +229,26 @@ def spsolve(
         AccuracyWarning: The solution may be inaccurate.
     """
     del use_umfpack
+    A = from_dlpack(A)
     _check_square(A, "matrix must be square (has shape {})")
     sparse_b = hasattr(b, "tocsc")
     if not sparse_b:
-        b = np.asarray(b)
+        b = np.asarray(from_dlpack(b))
     n = A.shape[0] if hasattr(A, "shape") else len(A)
     if b.ndim not in (1, 2) or b.shape[0] != n:
         raise ValueError(f"matrix - rhs dimension mismatch ({(n, n)} - {b.shape})")
     is_vector = b.ndim == 1 or b.shape[1] == 1
-    result_type = np.promote_types(real_type(_dtype_of(A)), b.dtype)
+    of_matrix = scalar_type(_dtype_of(A))
+    result_type = np.promote_types(of_matrix, b.dtype)
+    # A real matrix stays real: it solves for the real and the imaginary part.
+    solved_in = result_type if of_matrix.kind == "c" else np.empty(0, result_type).real.dtype
     dense = b.toarray() if sparse_b else b
     if is_vector:
         dense = dense.reshape(-1)
     options = {**_options(permc_spec, None, None), **luge_options}
     try:
         solver = Solver(**options)
-        solver.analyze(A, dtype=np.empty(0, result_type).real.dtype)
+        solver.analyze(A, dtype=solved_in)
         x = solver.factorize(A).solve(dense)
         _warn_of(solver.inform)
     except SingularMatrixError as error:

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from luge import _luge
-from luge._arrays import Matrix, flat, is_transposed, matrix, real_type, right_hand_side
-from luge._device import is_on_device, needs_device, view
+from luge._arrays import Matrix, flat, matrix, operation, right_hand_side, scalar_type
+from luge._device import Device, View, by_columns, from_dlpack, is_on_device, needs_device, view
 from luge._errors import DeviceError, Error, InvalidMatrixError
 from luge._inform import Inform, inform
+from luge._progress import callback
 
 
 @dataclass(frozen=True)
@@ -52,15 +53,19 @@ class Inertia:
 class Determinant:
     """A determinant, ``mantissa * 2**exponent``: it overflows any floating-point type."""
 
-    mantissa: float
+    mantissa: float | complex
+    """Complex for a complex matrix."""
     exponent: int
-    value: float
-    """As a ``float``: infinite or zero where it is out of range."""
+    value: float | complex
+    """As a number: infinite or zero where it is out of range."""
     log10_abs: float
     """log10 of the magnitude."""
 
     def __float__(self) -> float:
-        return self.value
+        return float(self.value)  # type: ignore[arg-type]  # A complex number raises TypeError.
+
+    def __complex__(self) -> complex:
+        return complex(self.value)
 
 
 class LowerUpper(NamedTuple):
@@ -105,11 +110,13 @@ class Solver:
         solver.refactorize(a2)
         x = solver.solve(b)
 
-    All of them release the interpreter's lock while they work, and several threads may solve with the same factors.
+    All of them release the interpreter's lock while they work, and several threads may solve with the same factors. Complex
+    matrices are solved on the CPU.
 
     Args:
         backend: ``"auto"`` (the CPU or the first GPU, whichever is predicted to be faster), ``"cpu"``, ``"gpu"`` or ``"gpu:1"``.
-        kind: ``"general"``, ``"symmetric"`` (all of the matrix or one triangle), ``"positive_definite"`` or ``"auto"``.
+        kind: ``"general"``, ``"symmetric"`` (all of the matrix or one triangle), ``"hermitian"`` (of a complex matrix its conjugate
+            transpose, of a real one the same as symmetric), ``"positive_definite"`` (Hermitian, too) or ``"auto"``.
         threads: Most threads that work; ``None``: as many as there are cores. Results do not depend on it.
         pivoting: ``"auto"``, ``"static"``, or the threshold of threshold partial pivoting, from 0 to 1.
         precision: ``"matrix"``, or ``"single"`` for factors in ``float32`` under a refinement in ``float64``.
@@ -164,7 +171,7 @@ class Solver:
         state = "factorized" if self._factors else "analyzed" if self._analysis else "new"
         return f"<luge.Solver({options}), {state}, order {self._shape[0]}>"
 
-    def analyze(self, a: Any, *, pattern_only: bool = False, dtype: Any = None) -> Solver:
+    def analyze(self, a: Any, *, pattern_only: bool = False, dtype: Any = None, progress: Any = None) -> Solver:
         """Orders a square matrix and finds the structure of its factors.
 
         Args:
@@ -172,6 +179,10 @@ class Solver:
             pattern_only: Do not look at the values, which are not known yet. Where they are known, the order is better for
                 them.
             dtype: For ``pattern_only``, the type of the matrices to come.
+            progress: ``True`` for bars by tqdm, or a function of a phase, what is done of it, and how much there is of that, which
+                is zero where it is not counted. It is called by this thread: when a phase begins or goes on, and ten times a
+                second. What it raises stops the call, and other calls of this solver that run, and is raised here. So is
+                ``KeyboardInterrupt``.
 
         Returns:
             The solver itself.
@@ -179,29 +190,32 @@ class Solver:
         Raises:
             InvalidMatrixError: It is not square, or has an entry that is not finite.
             SingularMatrixError: It is structurally singular.
-            TypeError: It is complex, or no matrix.
+            TypeError: It is no matrix.
+            OptionError: It is complex, and a GPU was asked for.
+            ImportError: ``progress`` is ``True``, and there is no tqdm.
             OutOfMemoryError, CancelledError, DeviceError
         """
-        wanted = None if dtype is None else real_type(np.dtype(dtype))
+        wanted = None if dtype is None else scalar_type(np.dtype(dtype))
+        with callback(progress) as told:
 
-        def call(arrays: Matrix) -> _luge.Analysis:
-            is_single = arrays.data.dtype == np.float32
-            return self._solver.analyze(arrays.stored(), pattern_only, is_single)
+            def call(arrays: Matrix) -> _luge.Analysis:
+                return self._solver.analyze(arrays.stored(), arrays.data.dtype.char, pattern_only, told)
 
-        analysis, arrays = _canonical(call, a, wanted)
+            analysis, arrays = _canonical(call, a, wanted)
         self._analysis, self._factors = analysis, None
         self._report, self._accuracy = analysis.inform(), None
         self._dtype, self._shape = arrays.data.dtype, arrays.shape
         self._order, self._is_alike = arrays.order, arrays.is_alike
         return self
 
-    def factorize(self, a: Any, *, stream: Any = None) -> Solver:
+    def factorize(self, a: Any, *, stream: Any = None, progress: Any = None) -> Solver:
         """Computes the factors of a matrix of the analyzed pattern, or of a part of it; analyzes it first if nothing was.
 
         Args:
             a: The matrix, or its values alone, of shape (nnz,), in the order in which the analyzed matrix is stored. Values may be
                 on the device; a first factorization brings them to the host, where pivots may have to be searched.
             stream: For values on a device, the stream on which they are made; ``None``: the one that the array names.
+            progress: As for `analyze`.
 
         Returns:
             The solver itself.
@@ -216,19 +230,18 @@ class Solver:
         there = is_on_device(a)
         values = None if there else self._values(a)
         if values is None and not there and self._analysis is None:
-            self.analyze(a)
+            self.analyze(a, progress=progress)
         analysis = self._analysis
         if analysis is None:
             raise Error("values alone say nothing before a pattern is analyzed: call analyze first")
-        if there:
-            self._check_values_there()
-            if not analysis.is_on_device():
-                raise needs_device("the array of values")
-            factors = analysis.factorize_on_device(view(a, "the array of values", stream).place())
-        elif values is None:
-            factors, _ = _canonical(lambda m: analysis.factorize(m.stored()), a, self._dtype)
-        else:
-            factors = analysis.factorize_values(values)
+        with callback(progress) as told:
+            if there:
+                given = self._values_there(a, stream)
+                factors = analysis.factorize_on_device(given.place(), told)
+            elif values is None:
+                factors, _ = _canonical(lambda m: analysis.factorize(m.stored(), told), a, self._dtype)
+            else:
+                factors = analysis.factorize_values(values, told)
         self._factors, self._report, self._accuracy = factors, None, None
         return self
 
@@ -250,9 +263,8 @@ class Solver:
         there = is_on_device(a)
         values = None if there else self._values(a)
         if there:
-            self._check_values_there()
-            self._need_device("the array of values")
-            outcome = factors.refactorize_on_device(view(a, "the array of values", stream).place())
+            given = self._values_there(a, stream)
+            outcome = factors.refactorize_on_device(given.place())
         elif values is None:
             outcome, _ = _canonical(lambda m: factors.refactorize(m.stored()), a, self._dtype)
         else:
@@ -272,10 +284,10 @@ class Solver:
         """Solves ``A @ x = b``.
 
         Args:
-            b: Right-hand sides, of shape (n,) or (n, k), in any order of memory. It is converted to the type of the matrix;
-                complex ones are solved for their real and imaginary parts. Or an array of ``float64`` on the device, where it stays:
-                contiguous, in Fortran order if it has several columns.
-            trans: ``"N"``, or ``"T"`` or ``"H"`` to solve with the transpose.
+            b: Right-hand sides, of shape (n,) or (n, k), in any order of memory. It is converted to the type of the matrix; a real
+                matrix solves for the real and the imaginary part of complex ones. Or an array of ``float64`` on the device, where
+                it stays: contiguous, in Fortran order if it has several columns.
+            trans: ``"N"``, or ``"T"`` to solve with the transpose, or ``"H"`` with the conjugate transpose.
             refine: Measure every solution and refine it as long as that helps; `inform` has the backward error. Else one pass of
                 triangular solves where the factors bound its backward error, which `accuracy` has.
             out: Where the solution goes: of the shape of ``b`` and the type of the matrix, and on the device if ``b`` is. It may be
@@ -294,10 +306,11 @@ class Solver:
             CancelledError, DeviceError
         """
         factors = self._need_factors("solve")
-        transpose = is_transposed(trans)
+        trans = operation(trans)
         if is_on_device(b):
-            return self._solve_on_device(b, transpose, refine, out, stream)
-        if np.iscomplexobj(b):
+            return self._solve_on_device(b, trans, refine, out, stream)
+        b, out = from_dlpack(b), from_dlpack(out)
+        if np.iscomplexobj(b) and self._dtype.kind != "c":
             if out is not None:
                 raise TypeError("out is for real right-hand sides")
             return self._solve_parts(np.asarray(b), trans, refine)
@@ -306,37 +319,40 @@ class Solver:
             raise ValueError(f"out is {out.dtype} of shape {out.shape}; the solution is {x.dtype} of shape {x.shape}")
         if refine:
             nrhs = 1 if x.ndim == 1 else x.shape[1]
-            solution, self._report = factors.solve(flat(x), nrhs, transpose)
+            solution, self._report = factors.solve(flat(x), nrhs, trans)
             self._accuracy = None
             x = solution if x.ndim == 1 else solution.reshape(nrhs, self._shape[0]).T
         else:
-            self._accuracy = Accuracy(*factors.solve_in_place(flat(x), transpose))
+            self._accuracy = Accuracy(*factors.solve_in_place(flat(x), trans))
             self._report = None
         if out is None:
             return x
         out[...] = x
         return out
 
-    def _need_device(self, what: str) -> None:
-        if self._analysis is None or not self._analysis.is_on_device():
+    def _device(self, what: str) -> Device:
+        """The device of the analysis, for an array that is there."""
+        device = None if self._analysis is None else self._analysis.device()
+        if device is None:
             raise needs_device(what)
+        return Device(*device)
 
-    def _solve_on_device(self, b: Any, transpose: bool, refine: bool, out: Any, stream: Any) -> Any:
+    def _values_there(self, a: Any, stream: Any) -> View:
+        """Values on the device."""
+        what = "the array of values"
+        self._check_values_there()
+        return view(a, what, stream, device=self._device(what))
+
+    def _solve_on_device(self, b: Any, trans: str, refine: bool, out: Any, stream: Any) -> Any:
         """Solves for right-hand sides on the device; solutions stay there."""
-        self._need_device("b")
-        given = view(b, "b", stream)
+        device = self._device("b")
+        given = view(b, "b", stream, device=device)
         if given.shape[0] != self._shape[0]:
             raise ValueError(f"b is of incompatible size: its shape is {given.shape}; the matrix has order {self._shape[0]}")
-        place = None
-        if out is not None:
-            if not is_on_device(out):
-                raise TypeError("b is on a device, so out must be there, too")
-            written = view(out, "out", stream, written=True)
-            if written.shape != given.shape:
-                raise ValueError(f"out has shape {written.shape}; the solution has {given.shape}")
-            place = written.place()
+        written = None if out is None else _written(out, given, stream, device)
+        place = None if written is None else written.place()
         factors = self._need_factors("solve")
-        array, accuracy, report = factors.solve_on_device(given.place(), place, given.shape, transpose, refine)
+        array, accuracy, report = factors.solve_on_device(given.place(), place, given.shape, trans, refine)
         self._report = report
         self._accuracy = None if accuracy is None else Accuracy(*accuracy)
         return array if out is None else out
@@ -367,7 +383,8 @@ class Solver:
 
     @property
     def inertia(self) -> Inertia | None:
-        """Numbers of positive, negative and zero eigenvalues of a symmetric matrix; ``None`` for a general one."""
+        """Numbers of positive, negative and zero eigenvalues of a symmetric or Hermitian matrix; ``None`` for a general one, and
+        for a complex symmetric one."""
         counts = self._need_factors("inertia").inertia()
         return None if counts is None else Inertia(*counts)
 
@@ -417,21 +434,29 @@ class Solver:
         """
         return lower_upper(self._need_factors("lower_upper"))
 
-    def factorize_batch(self, values: Any) -> Batch:
+    def factorize_batch(self, values: Any, *, stream: Any = None) -> Batch:
         """Factorizes many matrices of the analyzed pattern side by side.
 
         Args:
-            values: Of shape (count, nnz): for each matrix its values, in the order in which the analyzed one is stored.
+            values: Of shape (count, nnz): for each matrix its values, in the order in which the analyzed one is stored. They may
+                be on the device; they are brought to the host once, where pivots may have to be searched.
+            stream: For values on a device, as for `factorize`.
 
         Raises:
             OutOfMemoryError: Not all fit together. What is wrong with one matrix alone is told by `Batch.errors`.
+            DeviceError
         """
         if self._analysis is None:
             raise Error("a pattern must be analyzed first: call analyze")
-        self._check_values_alone()
-        values = self._ordered(_batch_values(values, self._dtype))
-        factors = self._analysis.factorize_batch(values.reshape(-1), len(values))
-        return Batch(factors, self._shape[0], self._dtype, self._ordered)
+        if is_on_device(values):
+            self._check_values_there()
+            given = _batch_values_there(values, stream, self._analysis.device())
+            factors = self._analysis.factorize_batch_on_device(given.place(), given.shape[0])
+        else:
+            self._check_values_alone()
+            values = _ordered(_batch_values(values, self._dtype), self._order)
+            factors = self._analysis.factorize_batch(values.reshape(-1), len(values))
+        return Batch(factors, self, self._analysis.device())
 
     def cancel(self) -> None:
         """Stops the call that runs in another thread, with a `CancelledError`, and those that follow until `resume`."""
@@ -454,24 +479,18 @@ class Solver:
 
     def _check_values_there(self) -> None:
         self._check_values_alone()
-        if self._order is not None:
-            raise ValueError("the analyzed matrix was not sorted, as values on a device have to be: call its sort_indices first")
-
-    def _ordered(self, values: np.ndarray) -> np.ndarray:
-        """Values in the order that was analyzed, given those in the caller's."""
-        if self._order is None or values.shape[-1] != len(self._order):
-            return values
-        return np.ascontiguousarray(values[..., self._order])
+        _check_sorted(self._order)
 
     def _values(self, a: Any) -> np.ndarray | None:
         """The values if these are given alone."""
+        a = from_dlpack(a)
         if hasattr(a, "format") or getattr(a, "ndim", None) != 1:
             return None
         self._check_values_alone()
         values = np.asarray(a)
         if not np.can_cast(values.dtype, self._dtype, "same_kind"):
             raise TypeError(f"the values are {values.dtype}; the analyzed matrix is of {self._dtype}")
-        return self._ordered(np.ascontiguousarray(values, self._dtype))
+        return _ordered(np.ascontiguousarray(values, self._dtype), self._order)
 
 
 def lower_upper(factors: _luge.Factors) -> LowerUpper:
@@ -504,8 +523,30 @@ def lower_upper(factors: _luge.Factors) -> LowerUpper:
     return LowerUpper(lower, upper, positions(rows), positions(cols))
 
 
+def _ordered(values: np.ndarray, order: np.ndarray | None) -> np.ndarray:
+    """Values in the order that was analyzed, given those in the caller's."""
+    if order is None or values.shape[-1] != len(order):
+        return values
+    return np.ascontiguousarray(values[..., order])
+
+
+def _check_sorted(order: np.ndarray | None) -> None:
+    if order is not None:
+        raise ValueError("the analyzed matrix was not sorted, as values on a device have to be: call its sort_indices first")
+
+
+def _written(out: Any, given: View, stream: Any, device: Device, *, batch: bool = False) -> View:
+    """Where solutions on a device go."""
+    if not is_on_device(out):
+        raise TypeError("b is on a device, so out must be there, too")
+    written = view(out, "out", stream, device=device, written=True, batch=batch)
+    if written.shape != given.shape:
+        raise ValueError(f"out has shape {written.shape}; the solution has {given.shape}")
+    return written
+
+
 def _batch_values(values: Any, dtype: np.dtype) -> np.ndarray:
-    values = np.asarray(values)
+    values = np.asarray(from_dlpack(values))
     if values.ndim != 2:
         raise ValueError(f"values have shape {values.shape}; they must have shape (count, nnz)")
     if not np.can_cast(values.dtype, dtype, "same_kind"):
@@ -513,11 +554,24 @@ def _batch_values(values: Any, dtype: np.dtype) -> np.ndarray:
     return np.ascontiguousarray(values, dtype)
 
 
+def _batch_values_there(values: Any, stream: Any, device: tuple[int, int] | None) -> View:
+    """Values of matrices on the device, one matrix after another."""
+    what = "the array of values"
+    if device is None:
+        raise needs_device(what)
+    given = view(values, what, stream, device=Device(*device), batch=True)
+    if len(given.shape) != 2:
+        raise ValueError(f"values have shape {given.shape}; they must have shape (count, nnz)")
+    return given
+
+
 class Batch:
     """Factors of many matrices of one pattern, made by `Solver.factorize_batch`."""
 
-    def __init__(self, factors: _luge.Batch, n: int, dtype: np.dtype, ordered: Any) -> None:
-        self._factors, self._n, self._dtype, self._ordered = factors, n, dtype, ordered
+    def __init__(self, factors: _luge.Batch, solver: Solver, device: tuple[int, int] | None) -> None:
+        self._factors, self._device = factors, device
+        self._n, self._dtype, self._order = solver._shape[0], solver._dtype, solver._order
+        self._accuracies: list[Accuracy | None] | None = None
 
     def __len__(self) -> int:
         return len(self._factors)
@@ -535,40 +589,102 @@ class Batch:
         """For each matrix the report of its factors."""
         return [None if isinstance(report, Exception) else inform(report) for report in self._reports()]
 
-    def refactorize(self, values: Any) -> list[Refactorized | Exception]:
-        """Factorizes other values, of shape (count, nnz). For each matrix how that went, or why it has no factors."""
-        values = self._ordered(_batch_values(values, self._dtype))
-        if len(values) != len(self):
-            raise ValueError(f"there are values of {len(values)} matrices; the batch has {len(self)}")
-        outcomes = self._factors.refactorize(values.reshape(-1))
+    @property
+    def accuracies(self) -> list[Accuracy | None] | None:
+        """Of the last solve with ``refine=False``, for each matrix how good its solutions are, or ``None`` if there are none."""
+        return self._accuracies
+
+    def refactorize(self, values: Any, *, stream: Any = None) -> list[Refactorized | Exception]:
+        """Factorizes other values, of shape (count, nnz). For each matrix how that went, or why it has no factors.
+
+        Args:
+            values: As for `Solver.factorize_batch`; on the device they stay there.
+            stream: For values on a device, as for `Solver.factorize`.
+        """
+        there = is_on_device(values)
+        if there:
+            _check_sorted(self._order)
+            given = _batch_values_there(values, stream, self._device)
+            count = given.shape[0]
+        else:
+            values = _ordered(_batch_values(values, self._dtype), self._order)
+            count = len(values)
+        if count != len(self):
+            raise ValueError(f"there are values of {count} matrices; the batch has {len(self)}")
+        if there:
+            outcomes = self._factors.refactorize_on_device(given.place())
+        else:
+            outcomes = self._factors.refactorize(values.reshape(-1))
         return [o if isinstance(o, Exception) else _renewed(o) for o in outcomes]
 
-    def solve(self, b: Any, *, on_error: str = "raise") -> np.ndarray:
+    def solve(
+        self, b: Any, *, on_error: str = "raise", refine: bool = True, out: Any = None, stream: Any = None
+    ) -> Any:
         """Solves with each matrix for right-hand sides of its own.
 
         Args:
-            b: Of shape (count, n) or (count, n, k).
+            b: Of shape (count, n) or (count, n, k). Or such an array of ``float64`` on the device, where it stays: contiguous, and
+                if k is above 1 with the right-hand sides of each matrix one after another.
             on_error: ``"raise"`` the error of the first matrix without a solution, or ``"nan"``: fill its solutions with NaN.
+            refine: As for `Solver.solve`; where it is ``False``, `accuracies` says how good the solutions are.
+            out: For ``b`` on the device, where the solutions go. It may be ``b`` itself.
+            stream: As for `Solver.solve`.
 
         Returns:
-            The solutions, of the shape of ``b``.
+            The solutions, of the shape of ``b``; for ``b`` on a device a `luge.DeviceArray`, or ``out``.
         """
         if on_error not in ("raise", "nan"):
             raise ValueError("on_error must be 'raise' or 'nan'")
-        b = np.asarray(b)
-        count, n = len(self), self._n
-        if b.ndim not in (2, 3) or b.shape[:2] != (count, n):
-            raise ValueError(f"b has shape {b.shape}; it must have shape ({count}, {n}) or ({count}, {n}, k)")
+        if is_on_device(b):
+            return self._solve_on_device(b, on_error, refine, out, stream)
+        if out is not None:
+            raise TypeError("out is for right-hand sides on a device")
+        b = np.asarray(from_dlpack(b))
+        nrhs = self._check_shape(b.shape)
         if not np.can_cast(b.dtype, self._dtype, "same_kind"):
             raise TypeError(f"b is {b.dtype}; the matrices are of {self._dtype}")
-        nrhs = 1 if b.ndim == 2 else b.shape[2]
-        # One right-hand side after another.
-        columns = np.ascontiguousarray(b.reshape(count, n, nrhs).transpose(0, 2, 1), self._dtype)
-        x = np.full_like(columns, np.nan)
-        for at, solved in enumerate(self._factors.solve(columns.reshape(-1), nrhs)):
-            if isinstance(solved, Exception):
-                if on_error == "raise":
-                    raise solved
-                continue
-            x[at] = solved[0].reshape(nrhs, n)
+        count, n = len(self), self._n
+        # One right-hand side after another, in a copy.
+        x = np.array(b.reshape(count, n, nrhs).transpose(0, 2, 1), self._dtype, order="C", copy=True)
+        solved: list[Any]
+        if refine:
+            solved = self._factors.solve(x.reshape(-1), nrhs)
+        else:
+            solved = self._factors.solve_in_place(x.reshape(-1), nrhs)
+        self._note(solved, on_error, refine)
+        for at, found in enumerate(solved):
+            if isinstance(found, Exception):
+                x[at] = np.nan
+            elif refine:
+                x[at] = found[0].reshape(nrhs, n)
         return x.transpose(0, 2, 1).reshape(b.shape)
+
+    def _solve_on_device(self, b: Any, on_error: str, refine: bool, out: Any, stream: Any) -> Any:
+        if self._device is None:
+            raise needs_device("b")
+        device = Device(*self._device)
+        given = view(b, "b", stream, device=device, batch=True)
+        nrhs = self._check_shape(given.shape)
+        written = None if out is None else _written(out, given, stream, device, batch=True)
+        place = None if written is None else written.place()
+        layout = (given.shape, by_columns(given.shape, batch=True))
+        array, solved = self._factors.solve_on_device(given.place(), place, layout, nrhs, refine)
+        self._note(solved, on_error, refine)
+        return array if out is None else out
+
+    def _check_shape(self, shape: tuple[int, ...]) -> int:
+        """The number of right-hand sides of each matrix."""
+        count, n = len(self), self._n
+        if len(shape) not in (2, 3) or shape[:2] != (count, n):
+            raise ValueError(f"b has shape {shape}; it must have shape ({count}, {n}) or ({count}, {n}, k)")
+        return 1 if len(shape) == 2 else shape[2]
+
+    def _note(self, solved: list[Any], on_error: str, refine: bool) -> None:
+        """Keeps what is told of solutions that were not refined, or raises the first error."""
+        failed = [found for found in solved if isinstance(found, Exception)]
+        if refine:
+            self._accuracies = None
+        else:
+            self._accuracies = [None if isinstance(found, Exception) else Accuracy(*found) for found in solved]
+        if failed and on_error == "raise":
+            raise failed[0]

@@ -9,10 +9,23 @@ use std::ffi::{CString, NulError};
 use std::io::Read;
 
 use flate2::bufread::ZlibDecoder;
+use luge_kernel::host::PtxText;
+
+/// Why an entry cannot be cut out of an image.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CutError {
+    /// The driver takes a text that ends with a NUL.
+    #[error("the PTX contains a NUL")]
+    Nul(#[from] NulError),
+    /// The image was not packed from PTX.
+    #[error("the PTX has numbers of registers out of range")]
+    Numbers,
+}
 
 /// A PTX text and where its entries are.
 #[derive(Debug)]
 pub(super) struct Image<'a> {
+    ptx: PtxText<'a>,
     /// What stands before the entry of the same number; at last, what stands behind all of them.
     outside: Vec<&'a str>,
     /// The entries in the order of the text.
@@ -22,8 +35,9 @@ pub(super) struct Image<'a> {
 
 impl<'a> Image<'a> {
     /// Finds the entries in one pass over the text.
-    pub(super) fn new(ptx: &'a str) -> Self {
+    pub(super) fn new(ptx: PtxText<'a>) -> Self {
         let mut image = Self {
+            ptx,
             outside: Vec::new(),
             entries: Vec::new(),
             by_name: HashMap::new(),
@@ -31,6 +45,7 @@ impl<'a> Image<'a> {
         // Where the text begins that is not assigned yet, and the entry it belongs to.
         let (mut begin, mut within) = (0, None);
         let mut end = 0;
+        let ptx = ptx.as_packed();
         for line in ptx.split_inclusive('\n') {
             let start = end;
             end += line.len();
@@ -79,27 +94,28 @@ impl<'a> Image<'a> {
         self.by_name.get(name).copied()
     }
 
-    /// Bytes of one entry alone.
+    /// Bytes of one entry alone, as it is kept.
     pub(super) fn entry_bytes(&self, entry: usize) -> usize {
         self.entries[entry].len()
     }
 
     /// The text without the other entries.
-    pub(super) fn cut(&self, entry: usize) -> Result<CString, NulError> {
+    pub(super) fn cut(&self, entry: usize) -> Result<CString, CutError> {
         let (before, behind) = self.outside.split_at(entry + 1);
         let bytes: usize = self.outside.iter().map(|piece| piece.len()).sum();
         // Room for the NUL too.
         let mut text = Vec::with_capacity(bytes + self.entries[entry].len() + 1);
         for piece in before.iter().chain([&self.entries[entry]]).chain(behind) {
+            let piece = self.ptx.read(piece).ok_or(CutError::Numbers)?;
             text.extend_from_slice(piece.as_bytes());
         }
-        CString::new(text)
+        Ok(CString::new(text)?)
     }
 }
 
 /// The text in a zlib stream.
 pub(super) fn decompressed(stream: &[u8]) -> Option<String> {
-    // Committed PTX shrinks to a sixth.
+    // Committed PTX, packed, shrinks to a seventh.
     let mut text = String::with_capacity(7 * stream.len());
     ZlibDecoder::new(stream).read_to_string(&mut text).ok()?;
     tracing::debug!(bytes = text.len(), "PTX decompressed");
@@ -124,6 +140,8 @@ fn entry_name(line: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use luge_kernel::host::{KernelModule, Ptx, PtxImage};
+
     use super::*;
 
     const PTX: &str = "//
@@ -181,14 +199,14 @@ mod tests {
     ];
 
     fn cut(ptx: &str, name: &str) -> String {
-        let image = Image::new(ptx);
+        let image = Image::new(PtxText::plain(ptx));
         let entry = image.find(name).unwrap();
         image.cut(entry).unwrap().into_string().unwrap()
     }
 
     #[test]
     fn one_entry_is_left_and_all_that_is_outside() {
-        assert_eq!(Image::new(PTX).len(), MARKS.len());
+        assert_eq!(Image::new(PtxText::plain(PTX)).len(), MARKS.len());
         // The text without any entry, made by hand.
         let outside: Vec<&str> = {
             let lines: Vec<&str> = PTX.lines().collect();
@@ -216,7 +234,7 @@ mod tests {
                 assert!(left.any(|l| l == *line), "{line:?} is missing from {name}");
             }
             let entry_lines = text.lines().count() - outside.len();
-            let image = Image::new(PTX);
+            let image = Image::new(PtxText::plain(PTX));
             let entry = image.entries[image.find(name).unwrap()];
             assert_eq!(entry_lines, entry.lines().count(), "{name}");
             assert!(text.contains(entry), "{name} is whole");
@@ -232,7 +250,7 @@ mod tests {
             ".entry a()\n{",
             "\n\n.entry a(\n)\n{\n}",
         ] {
-            let image = Image::new(ptx);
+            let image = Image::new(PtxText::plain(ptx));
             assert_eq!(image.outside.len(), image.entries.len() + 1, "{ptx:?}");
             let mut whole = String::new();
             for (i, outside) in image.outside.iter().enumerate() {
@@ -245,7 +263,7 @@ mod tests {
 
     #[test]
     fn names_are_compared_whole() {
-        let image = Image::new(PTX);
+        let image = Image::new(PtxText::plain(PTX));
         for name in [
             "sort",
             "sort_rows_",
@@ -265,12 +283,34 @@ mod tests {
         );
     }
 
+    /// A zlib stream of this text.
+    fn compressed(text: &str) -> Vec<u8> {
+        let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
+        std::io::Write::write_all(&mut encoder, text.as_bytes()).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    #[test]
+    fn an_entry_of_a_packed_image_has_its_own_numbers() {
+        let packed = "whole\n.version 7.0\n.entry a()\n{\n%r5 %r1\n}\n.entry b()\n{\n%r2 %r-1\n}\n.entry c()\n{\n%r-1\n}\n";
+        let image = PtxImage {
+            sm: 80,
+            ptx: Ptx::compressed(compressed(packed).leak()),
+        };
+        let module = KernelModule {
+            name: "packed",
+            images: vec![image].leak(),
+        };
+        let image = Image::new(module.ptx(&module.images[0], decompressed).unwrap());
+        let cut = |name| image.cut(image.find(name).unwrap());
+        let b = c".version 7.0\n.entry b()\n{\n%r2 %r1\n}\n";
+        assert_eq!(cut("b").unwrap().as_c_str(), b);
+        assert!(matches!(cut("c"), Err(CutError::Numbers)));
+    }
+
     #[test]
     fn compressed_text_comes_back_and_anything_else_does_not() {
-        let mut stream = Vec::new();
-        let mut encoder = flate2::write::ZlibEncoder::new(&mut stream, flate2::Compression::best());
-        std::io::Write::write_all(&mut encoder, PTX.as_bytes()).unwrap();
-        encoder.finish().unwrap();
+        let mut stream = compressed(PTX);
         assert_eq!(decompressed(&stream).as_deref(), Some(PTX));
         assert_eq!(decompressed(&stream[..stream.len() - 1]), None);
         stream[PTX.len() / 8] ^= 1;
@@ -280,7 +320,7 @@ mod tests {
 
     #[test]
     fn a_nul_is_refused() {
-        let image = Image::new(".version 7.0 \0\n.entry a()\n{\n}\n");
-        assert!(image.cut(0).is_err());
+        let image = Image::new(PtxText::plain(".version 7.0 \0\n.entry a()\n{\n}\n"));
+        assert!(matches!(image.cut(0), Err(CutError::Nul(_))));
     }
 }

@@ -166,7 +166,7 @@ impl Module {
                 images: module.images.iter().map(|image| image.sm).collect(),
             })?;
         let sm = image.sm;
-        let text = image.ptx.text(image::decompressed);
+        let text = module.ptx(image, image::decompressed);
         let text = text.ok_or(DeviceError::CorruptImage {
             module: module.name,
             sm,
@@ -944,7 +944,7 @@ impl Context {
         let text = module
             .image
             .cut(*entry)
-            .map_err(|_| refused("the PTX contains a NUL".into(), String::new()))?;
+            .map_err(|error| refused(error.to_string(), String::new()))?;
         self.bind().map_err(|error| self.error(error, &[]))?;
         let start = Instant::now();
         let mut log = vec![0_u8; LOG_BYTES];

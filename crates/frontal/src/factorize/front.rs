@@ -230,6 +230,10 @@ impl<'c, 'a, W: FrontWork> Worker<'c, 'a, W> {
             }
             self.close(&front, children.numbers(), element);
         }
+        context.progress.add(|| {
+            let planned = &context.symbolic.tree.fronts[s];
+            W::Storage::flops(planned.pivots, planned.below)
+        });
         Ok(())
     }
 

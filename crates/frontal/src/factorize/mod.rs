@@ -8,6 +8,7 @@
 mod across;
 mod element;
 mod front;
+mod progress;
 mod stack;
 mod store;
 mod traverse;

@@ -9,6 +9,7 @@ use luge_sparse::etree::NONE;
 use super::across;
 use super::element::Element;
 use super::front::Worker;
+use super::progress::Progress;
 use super::store::FrontStore;
 use super::work::{Context, FrontWork, Report};
 use crate::deal::{Ranks, Share};
@@ -69,6 +70,7 @@ pub(crate) fn factorize<W: FrontWork>(
         cols: store.cols.as_mut_ptr(),
         delayed: store.delayed.as_mut_ptr(),
         elements: elements.as_mut_ptr(),
+        progress: Progress::new(symbolic.totals.flops),
         excess: AtomicU64::new(0),
         predicted,
         of_factors: Mutex::new(std::mem::take(memory)),

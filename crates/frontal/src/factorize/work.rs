@@ -8,6 +8,7 @@ use luge_sparse::Reservation;
 
 use super::element::{Children, Element};
 use super::front::{ActiveFront, Positions};
+use super::progress::Progress;
 use super::store::{DelayedPanels, FrontState};
 use crate::deal::Share;
 use crate::error::FrontalError;
@@ -37,6 +38,7 @@ pub(crate) struct Context<'a, W: FrontWork> {
     pub(super) cols: *mut u32,
     pub(super) delayed: *mut Option<Box<DelayedPanels<W::Scalar>>>,
     pub(super) elements: *mut Element<W::Scalar>,
+    pub(super) progress: Progress,
     /// Bytes beyond the prediction so far.
     pub(super) excess: AtomicU64,
     /// The prediction if there is a limit, else 0.

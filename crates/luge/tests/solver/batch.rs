@@ -398,6 +398,55 @@ fn batches_on_the_device_stay_there() {
     }
 }
 
+#[test]
+fn batches_refine_on_the_device() {
+    let a = convection_diffusion_2d(7, 6, 3.0);
+    let (n, count) = (a.rows(), 10);
+    for options in backends().into_iter().skip(2) {
+        let at = name(&options);
+        let solver = Solver::new(options).unwrap();
+        let stream = solver.stream().unwrap();
+        let analysis = solver.analyze(&a).unwrap();
+        let mut systems: Vec<_> = (0..count).map(|k| sample(&a, k)).collect();
+        // One system has no factors.
+        systems[4].data_mut()[3] = f64::INFINITY;
+        let batch = analysis
+            .factorize_batch(&values_of(&systems), systems.len())
+            .unwrap();
+        let b = vectors::<f64>(systems.len() * n * 2, 2);
+        let there = stream.upload(&b).unwrap();
+        for transpose in [false, true] {
+            let mut x = stream.alloc_zeroed(b.len()).unwrap();
+            let solved = batch
+                .solve_refined_on_device(&there, &mut x, 2, transpose)
+                .unwrap();
+            assert_eq!(bits(&stream.download(&there).unwrap()), bits(&b), "{at}");
+            let x = stream.download(&x).unwrap();
+            for (k, inform) in solved.iter().enumerate() {
+                let range = 2 * n * k..2 * n * (k + 1);
+                if k == 4 {
+                    assert!(
+                        matches!(inform, Err(Error::System { system: 4, .. })),
+                        "{at}"
+                    );
+                    continue;
+                }
+                let alone = analysis.factorize(&systems[k]).unwrap();
+                let b = stream.upload(&b[range.clone()]).unwrap();
+                let mut expected = stream.alloc_zeroed(2 * n).unwrap();
+                let report = alone
+                    .solve_refined_on_device(&b, &mut expected, 2, transpose)
+                    .unwrap();
+                let expected = stream.download(&expected).unwrap();
+                assert_eq!(bits(&x[range]), bits(&expected), "{at}");
+                let inform = inform.as_ref().unwrap();
+                assert_eq!(inform.backward_error, report.backward_error, "{at}");
+                assert_eq!(inform.refinement_steps, report.refinement_steps, "{at}");
+            }
+        }
+    }
+}
+
 fn as_owned(outcome: &Result<Accuracy, Error>) -> Result<Accuracy, Error> {
     match outcome {
         Ok(accuracy) => Ok(*accuracy),

@@ -55,8 +55,12 @@ pub fn check_all_solves<T: Scalar>(a: &CsMat<T>, factors: &Factors<T>) {
     let (b, _) = known_solution(&adjoint);
     let solution = factors.solve_adjoint(&b).unwrap();
     assert_backward_error(&adjoint, &solution.x, &b);
-
     let n = a.rows();
+    let many = [b.clone(), vec![T::zero(); n], b.clone()].concat();
+    let solution = factors.solve_adjoint_many(&many, 3).unwrap();
+    assert_backward_error(&adjoint, &solution.x[2 * n..], &b);
+    assert!(solution.x[n..2 * n].iter().all(|x| x.is_zero()));
+
     let (b, _) = known_solution(a);
     let many: Vec<T> = [b.clone(), vec![T::zero(); n], b].concat();
     let solution = factors.solve_many(&many, 3).unwrap();

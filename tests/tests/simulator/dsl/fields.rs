@@ -326,10 +326,11 @@ fn a_complex_number_is_one_access() {
         ),
     ];
     for image in MODULE.images {
+        let text = text_of(&MODULE, image);
         for (kernel, accesses) in accesses {
             for (real, bits) in [("f32", "b32"), ("f64", "b64")] {
                 let head = format!(".visible .entry {kernel}_{real}(");
-                let (_, rest) = text_of(image).split_once(&head).unwrap();
+                let (_, rest) = text.split_once(&head).unwrap();
                 let (body, _) = rest.split_once("\n}\n").unwrap();
                 for access in accesses {
                     let found = body.matches(&format!("{access}.{bits}")).count();

@@ -22,6 +22,7 @@ use luge_sparse::{
     Reservation, ResolvedPivots, RowPerm, Scalar, bytes_of,
 };
 use rayon::prelude::*;
+use tracing::{Dispatch, dispatcher};
 
 use super::check::{ColumnCheck, Report, Sums};
 use super::reach::Reach;
@@ -111,6 +112,8 @@ fn side_by_side<'a, F: Scalar, V: Entries<F> + ?Sized>(
     let idle: Mutex<Vec<(Vec<F>, Reach, Reservation)>> = Mutex::default();
     let (cancel, memory) = (&options.cancel, &options.memory);
     let locked = || idle.lock().unwrap_or_else(PoisonError::into_inner);
+    // Whoever listens to this thread is told by all.
+    let listener = dispatcher::get_default(Dispatch::clone);
     let factorize = |columns: &Range<usize>| {
         let (first, last) = (columns.start, columns.end - 1);
         let expected = (whole.cols.range(last).end - whole.cols.range(first).start) / 2;
@@ -130,7 +133,7 @@ fn side_by_side<'a, F: Scalar, V: Entries<F> + ?Sized>(
         let mut counted = 0;
         for first in columns.clone().step_by(STRIDE) {
             let some = first..columns.end.min(first + STRIDE);
-            work.columns(some, cancel).ok()?;
+            dispatcher::with_default(&listener, || work.columns(some, cancel)).ok()?;
             let more = work.entries() - counted;
             counted += more;
             if room.fetch_sub(more as i64, Ordering::Relaxed) < more as i64 {

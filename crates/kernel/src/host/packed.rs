@@ -1,0 +1,209 @@
+//! PTX as it is packed before it is compressed, and back.
+//!
+//! Two things in PTX keep deflate from finding what repeats. Registers are numbered through each kernel, so that code which stands in
+//! many places has other numbers in each; and images for two compute capabilities have most kernels in common, but farther apart
+//! than deflate looks back. Hence:
+//!
+//! - The number of a register is replaced by the difference to the one before of its class: after `%rd7`, `%rd9` becomes `%rd2`, and
+//!   another `%rd7` after that `%rd-2`. A class is the lower-case letters between `%` and digits. All start at 0, and again behind a `}`
+//!   at the start of a line, so that a kernel is read without the others.
+//! - An image may be a patch of another one, of which it takes runs of lines.
+//!
+//! The first line says which: `whole`, with the text behind it, or `patch SM`, where SM is the capability of the other image, which is
+//! whole. Behind that come runs. `=SKIP COUNT` takes COUNT lines of the other image that begin SKIP lines (which may be negative)
+//! after the end of the run taken before; `+COUNT` takes the COUNT lines that follow it. Both texts have differences for numbers here.
+//!
+//! `gpu-kernels/pack.rs` packs. Packed text comes out of a stream that has a checksum, but nothing is taken for granted here: what
+//! is not of this form gives `None`.
+
+use std::string::String;
+use std::vec::Vec;
+
+/// A packed image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Packed<'a> {
+    /// The text, with differences for numbers.
+    Whole(&'a str),
+    /// The runs of lines that turn the whole image for compute capability `base` into this one.
+    Patch { base: u32, runs: &'a str },
+}
+
+impl<'a> Packed<'a> {
+    /// Reads the first line.
+    pub(super) fn parse(packed: &'a str) -> Option<Self> {
+        let (head, rest) = packed.split_once('\n')?;
+        if head == "whole" {
+            return Some(Self::Whole(rest));
+        }
+        let base = head.strip_prefix("patch ")?.parse().ok()?;
+        Some(Self::Patch { base, runs: rest })
+    }
+}
+
+/// The text that `runs` makes of the text `base`, with differences as both have them.
+pub(super) fn patched(base: &str, runs: &str) -> Option<String> {
+    let base: Vec<&str> = base.split_inclusive('\n').collect();
+    let mut text = String::new();
+    let mut lines = runs.split_inclusive('\n');
+    let mut end = 0_usize;
+    while let Some(run) = lines.next() {
+        let run = run.strip_suffix('\n')?;
+        if let Some(count) = run.strip_prefix('+') {
+            for _ in 0..count.parse::<usize>().ok()? {
+                text.push_str(lines.next()?);
+            }
+        } else {
+            let (skip, count) = run.strip_prefix('=')?.split_once(' ')?;
+            let start = end.checked_add_signed(skip.parse().ok()?)?;
+            end = start.checked_add(count.parse().ok()?)?;
+            text.extend(base.get(start..end)?.iter().copied());
+        }
+    }
+    Some(text)
+}
+
+/// The text with the numbers of registers in place of their differences, for a piece that begins where all numbers start at 0.
+pub(super) fn numbered(text: &str) -> Option<String> {
+    // Numbers are longer than differences, by a tenth of the whole.
+    let mut numbered = Vec::with_capacity(text.len() + text.len() / 4);
+    for function in text.split_inclusive("\n}") {
+        push_numbered(&mut numbered, function.as_bytes())?;
+    }
+    // Only digits were exchanged.
+    String::from_utf8(numbered).ok()
+}
+
+/// Appends what [`numbered`] makes of a text in which numbers start at 0 once.
+fn push_numbered(numbered: &mut Vec<u8>, text: &[u8]) -> Option<()> {
+    // The number before, by class. There are few classes.
+    let mut last: Vec<(&[u8], u64)> = Vec::new();
+    let (mut copied, mut at) = (0, 0);
+    while let Some(percent) = text[at..].iter().position(|&byte| byte == b'%') {
+        let class_start = at + percent + 1;
+        let class_end = end_of(text, class_start, u8::is_ascii_lowercase);
+        let negative = text.get(class_end) == Some(&b'-');
+        let digits = class_end + usize::from(negative);
+        at = end_of(text, digits, u8::is_ascii_digit);
+        if class_start == class_end || digits == at {
+            at = class_end;
+            continue;
+        }
+        let mut difference = 0_u64;
+        for digit in &text[digits..at] {
+            difference = difference
+                .checked_mul(10)?
+                .checked_add(u64::from(digit - b'0'))?;
+        }
+        let class = &text[class_start..class_end];
+        let known = last.iter().position(|&(name, _)| name == class);
+        let known = known.unwrap_or_else(|| {
+            last.push((class, 0));
+            last.len() - 1
+        });
+        let before = last[known].1;
+        let number = if negative {
+            before.checked_sub(difference)?
+        } else {
+            before.checked_add(difference)?
+        };
+        last[known].1 = number;
+        numbered.extend_from_slice(&text[copied..class_end]);
+        push_number(numbered, number);
+        copied = at;
+    }
+    numbered.extend_from_slice(&text[copied..]);
+    Some(())
+}
+
+/// The first place from `start` on that has no such byte.
+fn end_of(text: &[u8], start: usize, such: impl Fn(&u8) -> bool) -> usize {
+    let more = text[start..].iter().take_while(|&byte| such(byte));
+    start + more.count()
+}
+
+/// Appends the decimal digits of a number.
+fn push_number(text: &mut Vec<u8>, mut number: u64) {
+    let mut digits = [0; 20];
+    let mut first = digits.len();
+    loop {
+        first -= 1;
+        digits[first] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    text.extend_from_slice(&digits[first..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_sums_of_differences_by_class() {
+        let packed = "add.s64 %rd7, %rd2, %rd-2;\nmov.u32 %r3, %tid.x; .reg .b32 %r<4>; @%p1 bra; 5 % %SPL %r0\n";
+        let text = "add.s64 %rd7, %rd9, %rd7;\nmov.u32 %r3, %tid.x; .reg .b32 %r<4>; @%p1 bra; 5 % %SPL %r3\n";
+        assert_eq!(numbered(packed).as_deref(), Some(text));
+        assert_eq!(numbered("").as_deref(), Some(""));
+        assert_eq!(
+            numbered("%r5 }\n} %r5 %r-1\n}").as_deref(),
+            Some("%r5 }\n} %r5 %r4\n}")
+        );
+        let largest = "%r18446744073709551615";
+        assert_eq!(numbered(largest).as_deref(), Some(largest));
+    }
+
+    #[test]
+    fn numbers_out_of_range_are_refused() {
+        for text in [
+            "%r-1",
+            "%r5 %r-6",
+            "%r18446744073709551615 %r1",
+            "%r18446744073709551616",
+        ] {
+            assert_eq!(numbered(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_patch_takes_lines_of_the_base_and_its_own() {
+        let base = "a\nb\nc\nd";
+        let runs = "=1 2\n+2\nx\n=9 9\n=-3 1\n=2 1\n";
+        assert_eq!(patched(base, runs).as_deref(), Some("b\nc\nx\n=9 9\na\nd"));
+        assert_eq!(patched(base, "").as_deref(), Some(""));
+        assert_eq!(patched("", "+1\nlast").as_deref(), Some("last"));
+    }
+
+    #[test]
+    fn runs_that_do_not_fit_are_refused() {
+        for runs in [
+            "=0 5\n",
+            "=5 0\n",
+            "=-1 1\n",
+            "=1 18446744073709551615\n",
+            "=0\n",
+            "=0 1",
+            "=x 1\n",
+            "+2\nx\n",
+            "+-1\n",
+            "a\n",
+            "\n",
+        ] {
+            assert_eq!(patched("a\nb\nc\nd", runs), None, "{runs:?}");
+        }
+    }
+
+    #[test]
+    fn the_first_line_says_what_follows() {
+        assert_eq!(Packed::parse("whole\na\n"), Some(Packed::Whole("a\n")));
+        let patch = Packed::Patch {
+            base: 90,
+            runs: "=0 1\n",
+        };
+        assert_eq!(Packed::parse("patch 90\n=0 1\n"), Some(patch));
+        for packed in ["", "whole", "Whole\n", "patch\n", "patch x\n", "patch -1\n"] {
+            assert_eq!(Packed::parse(packed), None, "{packed:?}");
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! PTX is packed by the build of the kernels and read by `luge_kernel::host`: what comes out is what went in.
+
+use std::io::{Read, Write};
+
+use flate2::Compression;
+use flate2::bufread::ZlibDecoder;
+use flate2::write::ZlibEncoder;
+use luge_kernel::host::{KernelModule, Ptx, PtxImage};
+use proptest::prelude::*;
+
+#[path = "../../../gpu-kernels/pack.rs"]
+mod pack;
+
+/// A module with these packed images.
+fn module(images: &[(u32, &str)]) -> KernelModule {
+    let images = images.iter().map(|&(sm, packed)| {
+        let mut encoder = ZlibEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(packed.as_bytes()).unwrap();
+        let stream = encoder.finish().unwrap().leak();
+        PtxImage {
+            sm,
+            ptx: Ptx::compressed(stream),
+        }
+    });
+    KernelModule {
+        name: "packed",
+        images: images.collect::<Vec<_>>().leak(),
+    }
+}
+
+/// The PTX of an image of the module.
+fn read(module: &KernelModule, image: usize) -> Option<String> {
+    let inflated = |stream: &[u8]| {
+        let mut text = String::new();
+        ZlibDecoder::new(stream).read_to_string(&mut text).ok()?;
+        Some(text)
+    };
+    let text = module.ptx(&module.images[image], inflated)?;
+    Some(text.read(text.as_packed())?.into_owned())
+}
+
+/// Lines as they stand in PTX, and some that do not.
+fn line() -> impl Strategy<Value = String> {
+    let register = || (prop::sample::select(vec!["r", "rd", "p", "fd"]), 0_u32..40);
+    prop_oneof![
+        8 => (register(), register())
+            .prop_map(|((a, i), (b, j))| format!("\tadd \t%{a}{i}, %{b}{j};\n")),
+        1 => Just("}\n".to_owned()),
+        1 => Just("+3\n".to_owned()),
+        1 => Just("=0 5\n".to_owned()),
+        1 => Just("\tmov.u32 %r1, %tid.x; .reg .b32 %r<9>; % %%5 %SPL \u{e9}\n".to_owned()),
+        1 => Just("@%p3 bra $L_7".to_owned()),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn packed_images_come_back(
+        base in prop::collection::vec(line(), 0..60),
+        own in prop::collection::vec(line(), 0..10),
+        cuts in prop::collection::vec(any::<prop::sample::Index>(), 4),
+    ) {
+        // A text with runs of the base in other places, and lines of its own between them.
+        let cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(base.len() + 1)).collect();
+        let run = |a: usize, b: usize| &base[a.min(b)..a.max(b)];
+        let text = [run(cuts[0], cuts[1]), &own, run(cuts[2], cuts[3]), &own].concat().concat();
+        let base = base.concat();
+        let packed = [pack::whole(&base).unwrap(), pack::patch(&text, 90, &base).unwrap()];
+        let module = module(&[(90, &packed[0]), (80, &packed[1])]);
+        prop_assert_eq!(read(&module, 0), Some(base));
+        prop_assert_eq!(read(&module, 1), Some(text));
+    }
+}
+
+/// Lines in common are told by their place, wherever they stand.
+#[test]
+fn a_patch_is_short() {
+    let lines: Vec<String> = (0..1000)
+        .map(|i| format!("\tadd \t%r{i}, %r{};\n", i * i % 71))
+        .collect();
+    let base = lines.concat();
+    let text = [&lines[500..], &["\tret;\n".to_owned()], &lines[..500]]
+        .concat()
+        .concat();
+    let packed = pack::patch(&text, 90, &base).unwrap();
+    assert!(packed.lines().count() < 20, "{packed}");
+}
+
+#[test]
+fn what_cannot_be_packed_is_refused() {
+    for text in ["%r007", "%r99999999999999999999", "%r-1"] {
+        assert!(pack::whole(text).is_err(), "{text}");
+        assert!(pack::patch("", 90, text).is_err(), "{text}");
+        assert!(pack::patch(text, 90, "").is_err(), "{text}");
+    }
+}
+
+#[test]
+fn images_without_their_base_are_refused() {
+    let whole = "whole\na\n";
+    let patch = "patch 90\n=0 1\n";
+    assert_eq!(
+        read(&module(&[(90, whole), (80, patch)]), 1).as_deref(),
+        Some("a\n")
+    );
+    assert_eq!(
+        read(&module(&[(80, patch), (90, whole)]), 0).as_deref(),
+        Some("a\n")
+    );
+    for (case, images) in [
+        ("no base", [(86, whole), (80, patch)]),
+        ("a patch of a patch", [(90, patch), (80, patch)]),
+        ("no head", [(90, "a\n"), (80, patch)]),
+        (
+            "a run out of range",
+            [(90, whole), (80, "patch 90\n=0 2\n")],
+        ),
+        ("a number below 0", [(90, whole), (80, "whole\n%r-1\n")]),
+    ] {
+        assert_eq!(read(&module(&images), 1), None, "{case}");
+    }
+    let plain = PtxImage {
+        sm: 90,
+        ptx: Ptx::Text("a\n"),
+    };
+    let images = vec![
+        plain,
+        PtxImage {
+            sm: 80,
+            ptx: Ptx::compressed(b"no stream"),
+        },
+    ]
+    .leak();
+    let module = KernelModule {
+        name: "plain",
+        images,
+    };
+    assert_eq!(read(&module, 0).as_deref(), Some("a\n"));
+    assert_eq!(read(&module, 1), None);
+}

@@ -460,7 +460,7 @@ fn as_owned(outcome: &Result<Accuracy, Error>) -> Result<Accuracy, Error> {
 
 #[test]
 fn batches_that_do_not_fit_say_how_many_would() {
-    let a = convection_diffusion_2d(9, 9, 1.0);
+    let a = convection_diffusion_2d(12, 12, 1.0);
     for options in backends() {
         let is_double = options.precision == FactorPrecision::Matrix;
         if options.device_engine == DeviceEngine::Columns || !is_double {

@@ -300,11 +300,11 @@ impl Solver {
         self.analyze_checked(&a.pattern(), Some(&a), Some(&saved))
     }
 
-    /// Chooses the backend for a matrix of so many rows and entries that is ordered for the backend that the options name;
-    /// `order` orders it with other options.
-    fn choose<T: Scalar>(
+    /// Chooses the backend for a matrix of so many rows, entries and components of one that is ordered for the backend that the
+    /// options name; `order` orders it with other options.
+    fn choose(
         &self,
-        matrix: (usize, usize),
+        (n, nnz, components): (usize, usize, usize),
         ordered: (Ordering, Reservation),
         order: impl FnOnce(&OrderingOptions) -> Result<(Ordering, Reservation), Error>,
     ) -> Result<Choice<Ordering>, Error> {
@@ -312,22 +312,22 @@ impl Solver {
         // There are no kernels for columns of complex numbers.
         #[cfg(feature = "gpu")]
         if let Some(auto) = &self.auto
-            && (T::COMPONENTS == 1 || self.options.device_engine != DeviceEngine::Columns)
+            && (components == 1 || self.options.device_engine != DeviceEngine::Columns)
         {
             let predicted = choice.ordering.0.predicted;
             let work = Work {
-                matrix,
+                matrix: (n, nnz),
                 on_cpu: CpuWork::General(&predicted),
                 threads: self.threads.count(),
-                components: T::COMPONENTS,
+                components,
             };
-            let seconds = |(o, _): &(Ordering, _)| tree_seconds::<Full>(&o.forest, T::COMPONENTS);
+            let seconds = |(o, _): &(Ordering, _)| tree_seconds::<Full>(&o.forest, components);
             let order = || order(&auto.ordering);
             let chosen = auto.choose(&self.options, work, order, seconds)?;
             return Ok(choice.with(chosen, auto));
         }
         #[cfg(not(feature = "gpu"))]
-        drop((order, matrix));
+        drop((order, n, nnz, components));
         Ok(choice)
     }
 
@@ -508,7 +508,7 @@ impl Solver {
             options: ordering_options,
             ordering: (ordering, of_ordering),
             predicted,
-        } = self.choose::<T>((n, nnz), (ordering, of_ordering), order)?;
+        } = self.choose((n, nnz, T::COMPONENTS), (ordering, of_ordering), order)?;
         let kept = self.keep(&limits, || (purpose(), Order::General(ordering.clone())))?;
         let mut inform = self.inform_on(&backend, n, nnz);
         inform.predicted_seconds = predicted;

@@ -322,14 +322,27 @@ fn real_matrices_have_a_complex_determinant_and_a_conjugate_transpose() {
 }
 
 #[test]
-fn a_gpu_is_for_real_matrices() {
-    let solver = solver(&[(
-        luge_int_option::LUGE_OPTION_BACKEND,
-        luge_backend::LUGE_BACKEND_SIMULATOR as i64,
-    )]);
-    let arrays = double(&GENERAL);
-    let mut out = null_mut();
-    // SAFETY: handles and matrix are what they should be.
-    let status = unsafe { luge_analyze(solver.handle, &double_view(&arrays), &mut out) };
-    refused(status, LUGE_ERROR_OPTION, "complex");
+fn devices_solve_general_and_symmetric_systems() {
+    for (kind, rows) in [
+        (luge_kind::LUGE_KIND_GENERAL, &GENERAL),
+        (luge_kind::LUGE_KIND_SYMMETRIC, &SYMMETRIC),
+        (luge_kind::LUGE_KIND_HERMITIAN, &HERMITIAN),
+    ] {
+        let solver = solver(&[
+            (
+                luge_int_option::LUGE_OPTION_BACKEND,
+                luge_backend::LUGE_BACKEND_SIMULATOR as i64,
+            ),
+            (luge_int_option::LUGE_OPTION_KIND, kind as i64),
+        ]);
+        let arrays = double(rows);
+        if kind != luge_kind::LUGE_KIND_HERMITIAN {
+            check_solves(&factors(&solver, &double_view(&arrays)), rows);
+            continue;
+        }
+        let mut out = null_mut();
+        // SAFETY: handles and matrix are what they should be.
+        let status = unsafe { luge_analyze(solver.handle, &double_view(&arrays), &mut out) };
+        refused(status, LUGE_ERROR_OPTION, "complex");
+    }
 }

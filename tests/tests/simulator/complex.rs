@@ -4,7 +4,6 @@ use luge::{
     BackendChoice, DeviceEngine, Error, Factors, MatrixKind, Options, Pivoting, Refactorized,
     Scalar, Solver,
 };
-use luge_device::Backend;
 use luge_kernel::math::Complex;
 use luge_matrix_io::MatrixData;
 use luge_ordering::{Matching, OrderingOptions};
@@ -17,29 +16,12 @@ use luge_testkit::residual::{known_solution, normwise_backward_error};
 use sprs::{CsMat, TriMat};
 
 use crate::chain::noise;
+use crate::facade::{choices, is_gpu};
 
 type C = Complex<f64>;
 
 /// What every solution is held to.
 const BOUND: f64 = 1e-13;
-
-/// One for each device.
-fn choices() -> Vec<BackendChoice> {
-    // Leaves a line in the log of the tests that used a device.
-    let count = luge_tests::devices().len();
-    match luge_tests::backend() {
-        Backend::Cuda => vec![BackendChoice::Gpu { ordinal: 0 }],
-        Backend::Simulator => (0..count)
-            .map(|k| BackendChoice::Simulator {
-                seed: luge_tests::SEEDS[k],
-            })
-            .collect(),
-    }
-}
-
-fn is_gpu() -> bool {
-    luge_tests::backend() == Backend::Cuda
-}
 
 fn factorize<T: Scalar>(a: &CsMat<T>, options: &Options) -> Factors<T> {
     let solver = Solver::new(options.clone()).unwrap();

@@ -13,7 +13,7 @@ use sprs::CsMat;
 use crate::chain::noise;
 
 /// One for each device.
-fn choices() -> Vec<BackendChoice> {
+pub fn choices() -> Vec<BackendChoice> {
     // Leaves a line in the log of the tests that used a device.
     let count = luge_tests::devices().len();
     match luge_tests::backend() {
@@ -26,7 +26,7 @@ fn choices() -> Vec<BackendChoice> {
     }
 }
 
-fn is_gpu() -> bool {
+pub fn is_gpu() -> bool {
     luge_tests::backend() == Backend::Cuda
 }
 

@@ -26,6 +26,9 @@ pub mod measure {
     pub const LEN: usize = 6;
 }
 
+/// Bit of the number of a value: the entry is its conjugate.
+pub const CONJUGATED: u32 = 1 << 31;
+
 /// Right-hand sides for which an entry of A is read once.
 const TOGETHER: usize = 4;
 
@@ -55,7 +58,7 @@ pub struct Rows<W: Field> {
     pub row_ptr: Global<u64>,
     /// Column of each entry.
     pub col_idx: Global<u32>,
-    /// Which of the values each entry is; none: the one of its own number.
+    /// Which of the values each entry is, of complex numbers perhaps with [`CONJUGATED`]; none: the one of its own number.
     pub entries: Global<u32>,
     /// The values.
     pub values: Global<W>,
@@ -187,7 +190,17 @@ impl<W: Field<Real = f64>> Matrix<W> {
         let value = if self.a.entries.is_empty() {
             self.a.values.get(p)
         } else {
-            self.a.values.get(self.a.entries.get(p) as usize)
+            let entry = self.a.entries.get(p);
+            if W::COMPONENTS == 1 {
+                self.a.values.get(entry as usize)
+            } else {
+                let value = self.a.values.get((entry & !CONJUGATED) as usize);
+                if entry & CONJUGATED != 0 {
+                    value.conjugate()
+                } else {
+                    value
+                }
+            }
         };
         let column = self.a.col_idx.get(p) as usize;
         let product = |u: usize| {

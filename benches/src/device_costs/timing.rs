@@ -44,6 +44,7 @@ impl<'a> Subject<'a> {
             block_ptr: &[0, n],
             coupling: &Arc::new(CompressedPattern::new(n, vec![0; n + 1], Vec::new())?),
             coupling_entries: &[],
+            conjugated: None,
         };
         let memory = MemoryPlan::new(&symbolic);
         let tree = Arc::new(DeviceTree::upload(

@@ -373,13 +373,15 @@ def test_dlpack_on_the_device(cuda):
     assert backward_error(2 * a, cuda.numbers(solver.solve(wrapped(b))), b) < 4 * EPS
 
 
-def test_complex_matrices_are_factorized_there_unless_they_are_hermitian(cuda):
+def test_complex_matrices_are_factorized_there(cuda):
     a = tridiagonal(5) * (1 + 1j)
     b = np.arange(5) - 2j
     solver = luge.Solver(backend="gpu").factorize(a)
     assert backward_error(a, solver.solve(b), b) < 4 * EPS
-    with pytest.raises(luge.OptionError, match="complex"):
-        luge.Solver(backend="gpu", kind="hermitian").factorize(tridiagonal(5) * (1 + 0j))
+    hermitian = a + a.conj().T
+    solver = luge.Solver(backend="gpu", kind="hermitian").factorize(hermitian)
+    assert backward_error(hermitian, solver.solve(b), b) < 4 * EPS
+    assert solver.inertia == luge.Inertia(5, 0, 0)
 
 
 def test_arrays_of_the_device_are_freed(cuda):

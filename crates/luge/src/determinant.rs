@@ -1,7 +1,7 @@
 //! Determinants, which overflow any floating-point type.
 
 use luge_solve::extended::split;
-use luge_sparse::{Permutation, Scalar};
+use luge_sparse::{Form, Permutation, Scalar};
 use serde::Serialize;
 
 /// A determinant: `mantissa · 2^exponent`, over the real numbers or, where `W` is `Complex<f64>`, over the complex ones.
@@ -28,6 +28,17 @@ impl<W: Scalar<Real = f64>> Determinant<W> {
         self.mantissa *= mantissa;
         self.exponent += i64::from(exponent);
         self.renormalized()
+    }
+
+    /// Multiplies by the determinant of a pivot of order 2 with the entries (1, 1), (2, 1) and (2, 2), of which the second is not
+    /// zero.
+    pub(crate) fn times_block(self, [a, mut b, c]: [W; 3], form: Form) -> Self {
+        if form.conjugates::<W>() {
+            // It is a·c − |b|².
+            b = W::from_real(b.modulus());
+        }
+        // Divided before they are multiplied, so that nothing overflows.
+        self.times(b).times(a.quotient(b) * c - b)
     }
 
     /// Divides by a finite real number other than zero.

@@ -78,6 +78,8 @@ pub(crate) struct Forest<S: Storage = Full> {
     pub num_values: usize,
     pub num_entries: usize,
     pub numbers: Numbers,
+    /// The entries of `columns` that are conjugates of their values, if the matrix is complex and Hermitian.
+    pub conjugated: Option<Vec<u32>>,
     /// By what the pivot of each column of A is replaced that has not the sign that is expected of it, if one is.
     pub expected: Option<Vec<f64>>,
     /// What the analysis took.
@@ -235,6 +237,7 @@ impl<S: Storage> Forest<S> {
             num_values,
             num_entries: num_values,
             numbers,
+            conjugated: None,
             expected: None,
             seconds: start.elapsed().as_secs_f64(),
         })
@@ -390,6 +393,7 @@ impl<S: Storage> Forest<S> {
             block_ptr: &self.block_ptr,
             coupling: &self.coupling,
             coupling_entries: &self.coupling_entries,
+            conjugated: self.conjugated.as_deref(),
         })
     }
 
@@ -431,7 +435,9 @@ impl<S: Storage> Forest<S> {
 
     /// Bytes of all this on the host.
     pub(crate) fn host_bytes(&self) -> u64 {
+        let conjugated = self.conjugated.as_ref().map_or(0, Vec::len);
         let lists = self.source.len() + self.entries.len() + self.coupling_entries.len();
+        let lists = lists + conjugated;
         let patterns = [&*self.columns, &self.coupling];
         let patterns = patterns.map(|p| 8 * p.ptr().len() + 4 * p.nnz());
         let expected = self

@@ -7,10 +7,12 @@ use luge_frontal::gpu::{DeviceScalar, Workspace};
 use luge_solve::gpu::{
     self as solve_gpu, DeviceMatrix, DevicePattern, Measures, RefineScalar, Residuals,
 };
+use luge_sparse::Scalar;
 
 use crate::device_analysis::IdleSearches;
 use crate::error::Error;
 use crate::shared::Shared;
+use crate::symmetry::Symmetry;
 
 /// Numbers on the device of a row of a system with a known solution: right-hand side, solution, residual.
 pub(crate) const KNOWN_PER_ROW: usize = 3;
@@ -42,16 +44,18 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Patterns {
-    /// The pattern of A, or of Aᵀ, for products with it.
-    pub(crate) fn get(
+    /// The pattern of A, or of Aᵀ, for products with values of the type `W`.
+    pub(crate) fn get<W: Scalar>(
         &self,
         stream: &Stream,
         shared: &Shared,
         transpose: bool,
     ) -> Result<Arc<DevicePattern>, Error> {
-        // A triangle was completed to a matrix that is its own transpose.
-        let source = shared.symmetry.as_ref().and_then(|known| known.source());
-        let transpose = transpose && source.is_none();
+        // A triangle was completed to a matrix that is its own transpose, or the conjugate of that.
+        let symmetry = shared.symmetry.as_deref();
+        let source = symmetry.and_then(Symmetry::source);
+        let conjugates = symmetry.is_some_and(|known| known.form.conjugates::<W>());
+        let transpose = transpose && (source.is_none() || conjugates);
         let slot = &mut lock(&self.of)[usize::from(transpose)];
         if let Some(pattern) = slot {
             return Ok(Arc::clone(pattern));
@@ -60,7 +64,17 @@ impl Patterns {
         let (rows, by_rows) = (&shared.pattern, !shared.by_columns);
         let pattern = match source {
             Some(source) => {
-                DevicePattern::upload_mapped(stream, rows, source, shared.stored_nnz())?
+                let num_values = shared.stored_nnz();
+                if conjugates {
+                    let whole = (&**rows, shared.by_columns);
+                    let mut are = vec![transpose; source.len()];
+                    if let Some(symmetry) = symmetry {
+                        symmetry.visit_conjugated::<W>(whole, |p| are[p] = !transpose);
+                    }
+                    DevicePattern::upload_conjugated(stream, rows, (source, &are), num_values)?
+                } else {
+                    DevicePattern::upload_mapped(stream, rows, source, num_values)?
+                }
             }
             None => DevicePattern::upload(stream, rows, by_rows, transpose)?,
         };

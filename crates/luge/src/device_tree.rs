@@ -339,7 +339,9 @@ impl<L: TreeFactors> TreeEngine<L> {
     /// A's pattern, or that of Aᵀ.
     fn pattern(&self, shared: &Shared, transpose: bool) -> Result<Arc<DevicePattern>, Error> {
         let analysis = &self.analysis;
-        analysis.patterns.get(&analysis.stream, shared, transpose)
+        analysis
+            .patterns
+            .get::<L::Wide>(&analysis.stream, shared, transpose)
     }
 
     /// Factorizes the values that are there, and measures the factors with a known solution if there is A's pattern to

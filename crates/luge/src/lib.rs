@@ -137,9 +137,9 @@
 //! ```
 //!
 //! The size of a complex number is |re| + |im| wherever numbers are compared or measured: in matching, scaling, pivoting,
-//! norms and backward errors. On the CPU their kind may be each of [`MatrixKind`]. A device factorizes general and complex
-//! symmetric ones, in components of 64 bits, by [`DeviceEngine::Tree`]; what else is asked for is an [`Error::RealOnly`], and so is a
-//! device with less than 144 KiB of shared memory for a block. Of a [symmetric](MatrixKind::Symmetric) one, A = Aᵀ as waves with
+//! norms and backward errors. Their kind may be each of [`MatrixKind`]. A device factorizes them in components of 64 bits, by
+//! [`DeviceEngine::Tree`]; columns and expected signs of pivots on a device are an [`Error::RealOnly`], and so is one
+//! with less than 144 KiB of shared memory for a block. Of a [symmetric](MatrixKind::Symmetric) one, A = Aᵀ as waves with
 //! absorbing walls have it, there is no inertia: [`Factors::inertia`] is `None`.
 //!
 //! ```
@@ -282,7 +282,7 @@
 //!
 //! # Limitations
 //!
-//! - Square matrices, in `f32`, `f64` or complex numbers of these; Hermitian ones as such on the CPU.
+//! - Square matrices, in `f32`, `f64` or complex numbers of these.
 //! - At most 2³² − 2 rows.
 //! - Several processes or nodes share one matrix on the CPU alone; see [`distributed`].
 //! - A device compares a column of a large front with the candidates of one tile. Where too many columns of a symmetric matrix

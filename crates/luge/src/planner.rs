@@ -240,12 +240,7 @@ impl Planner<Complex<f64>> for OverComplex {
         if options.regularization.is_some() {
             return real_only("regularization", format!("{:?}", options.backend));
         }
-        match options.kind {
-            kind @ (MatrixKind::Hermitian | MatrixKind::PositiveDefinite) => {
-                real_only("kind", format!("{kind:?}"))
-            }
-            _ => Ok(()),
-        }
+        Ok(())
     }
 
     fn blocks(

@@ -119,6 +119,12 @@ impl Shared {
         for (&p, &value) in source.iter().zip(whole) {
             stored[p as usize] = value;
         }
+        if let Some(symmetry) = &self.symmetry {
+            // Of those the last one may have been the counterpart.
+            symmetry.visit_conjugated::<T>((&self.pattern, self.by_columns), |p| {
+                stored[source[p] as usize] = whole[p].conjugate();
+            });
+        }
         Cow::Owned(stored)
     }
 

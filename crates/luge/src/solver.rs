@@ -338,8 +338,8 @@ impl Solver {
         order: impl Fn(&symmetric::Request<'_>) -> Result<(SymmetricOrdering, Reservation), Error>,
     ) -> Result<Choice<SymmetricOrdering>, Error> {
         let mut choice = self.not_chosen(order(request)?);
-        if request.symmetry.form.conjugates::<T>() {
-            // No GPU would be used: there are no kernels for Hermitian matrices.
+        if T::COMPONENTS > 1 && self.options.regularization.is_some() {
+            // No GPU would be used: there are no kernels for signs of complex pivots.
             choice.backend = Backend::Cpu { no_gpu: None };
             return Ok(choice);
         }
@@ -467,9 +467,6 @@ impl Solver {
         let of_search = limits.reserve(bytes, "ordering")?;
         let known = matrix.map(|_| &*in_wide);
         let found = Symmetry::find(kind, &pattern, by_columns, known, &limits.cancel)?;
-        // Hermitian matrices that nobody calls so are general ones to a device.
-        let found =
-            found.filter(|(found, _)| !(self.backend.is_device() && found.form.conjugates::<T>()));
         if let Some((mut symmetry, whole)) = found {
             if self.options.regularization.is_some() {
                 symmetry.kind = SymmetricKind::Signed;

@@ -19,6 +19,10 @@ use luge_ordering::{
     Costs, Matching, SymmetricOptions, SymmetricOrdering, SymmetricScaling, TreeCost,
     order_symmetric,
 };
+#[cfg(feature = "gpu")]
+use luge_solve::gpu::DevicePattern;
+#[cfg(feature = "gpu")]
+use luge_sparse::IndexOverflow;
 use luge_sparse::etree::EliminationForest;
 use luge_sparse::num_traits::Float;
 use luge_sparse::{
@@ -236,6 +240,7 @@ impl<'a> Request<'a> {
         let transform = transform_of(ordering);
         let elimination = ordering.forest.take();
         let (triangle, mut source) = self.lower_triangle(&transform)?;
+        let conjugated = self.conjugated_of_stored::<W>(&triangle, &source, &transform);
         let num_entries = self.pattern.nnz();
         let mut num_values = num_entries;
         if let Some(stored) = self.symmetry.source() {
@@ -257,7 +262,17 @@ impl<'a> Request<'a> {
                 threads,
             )
         })?;
-        Ok(Forest { expected, ..forest })
+        if self.symmetry.form.conjugates::<W>() && num_values > DevicePattern::MOST_CONJUGATED {
+            return Err(Error::IndexOverflow(IndexOverflow {
+                what: "stored entries of a Hermitian matrix on a GPU",
+                value: num_values,
+            }));
+        }
+        Ok(Forest {
+            expected,
+            conjugated,
+            ..forest
+        })
     }
 
     fn plan_in<F: FrontalScalar>(
@@ -387,6 +402,28 @@ impl<'a> Request<'a> {
             entries.filter(move |&(&row, _)| is_conjugate(row, column))
         });
         entries.map(|(_, p)| p as u32).collect()
+    }
+
+    /// The entries of the triangle of B that are conjugates of the values that callers store, if the matrix is Hermitian;
+    /// `source` is what [`lower_triangle`](Self::lower_triangle) says.
+    #[cfg(feature = "gpu")]
+    fn conjugated_of_stored<F: Scalar>(
+        &self,
+        triangle: &CompressedPattern,
+        source: &[u32],
+        transform: &Transform,
+    ) -> Option<Vec<u32>> {
+        if !self.symmetry.form.conjugates::<F>() {
+            return None;
+        }
+        let mut are = vec![false; self.pattern.nnz()];
+        let whole = (self.pattern, self.by_columns);
+        self.symmetry
+            .visit_conjugated::<F>(whole, |p| are[p] = true);
+        let mut conjugated = self.conjugated::<F>(triangle, transform);
+        let entries = (0u32..).zip(source);
+        conjugated.extend(entries.filter(|&(_, &p)| are[p as usize]).map(|(e, _)| e));
+        Some(conjugated)
     }
 
     /// The lower triangle of B by columns, and for each of its entries its number in A, in the lower triangle there too.
@@ -662,15 +699,7 @@ impl<F: FrontalScalar> PlannedFactors<F> for SymmetricFactors<F> {
         self.factors.for_each_pivot(|pivot| {
             product = match pivot {
                 Pivot::One { d, .. } => product.times(d.widen()),
-                Pivot::Two { d: [a, b, c], .. } => {
-                    let [a, mut b, c] = [a, b, c].map(Scalar::widen);
-                    if self.plan.form.conjugates::<F>() {
-                        // The determinant is a·c − |b|².
-                        b = F::Wide::from_real(b.modulus());
-                    }
-                    // Divided before they are multiplied, so that nothing overflows.
-                    product.times(b).times(a.quotient(b) * c - b)
-                }
+                Pivot::Two { d, .. } => product.times_block(d.map(Scalar::widen), self.plan.form),
             };
         });
         product

@@ -254,27 +254,44 @@ impl Symmetry {
     pub(crate) fn completed<'a, T: Scalar>(
         &self,
         values: Cow<'a, [T]>,
-        (pattern, by_columns): (&CompressedPattern, bool),
+        whole_pattern: (&CompressedPattern, bool),
         threads: usize,
     ) -> Cow<'a, [T]> {
-        let (triangle, source) = match &self.storage {
-            Storage::Triangle { pattern, source } => (pattern, source),
+        let source = match &self.storage {
+            Storage::Triangle { source, .. } => source,
             Storage::Whole { .. } => return values,
         };
         let mut whole = reductions::mapped(source, threads, |p| values[p as usize]);
-        if self.form.conjugates::<T>() {
-            let (has_smaller, _) = triangles(triangle);
-            for (i, line) in pattern.lines().enumerate() {
-                let i = i as u32;
-                for (&j, value) in line.iter().zip(&mut whole[pattern.range(i as usize)]) {
-                    let is_own = (j < i) == has_smaller;
-                    if i != j && is_own == by_columns {
-                        *value = value.conjugate();
-                    }
+        self.visit_conjugated::<T>(whole_pattern, |p| whole[p] = whole[p].conjugate());
+        Cow::Owned(whole)
+    }
+
+    /// Visits the entries of the whole matrix that are conjugates of the values that are stored for them, if that is a triangle
+    /// of a Hermitian matrix.
+    pub(crate) fn visit_conjugated<T: Scalar>(
+        &self,
+        (pattern, by_columns): (&CompressedPattern, bool),
+        mut visit: impl FnMut(usize),
+    ) {
+        let Storage::Triangle {
+            pattern: triangle, ..
+        } = &self.storage
+        else {
+            return;
+        };
+        if !self.form.conjugates::<T>() {
+            return;
+        }
+        let (has_smaller, _) = triangles(triangle);
+        for (i, line) in pattern.lines().enumerate() {
+            for (&j, p) in line.iter().zip(pattern.range(i)) {
+                let j = j as usize;
+                let is_own = (j < i) == has_smaller;
+                if i != j && is_own == by_columns {
+                    visit(p);
                 }
             }
         }
-        Cow::Owned(whole)
     }
 }
 

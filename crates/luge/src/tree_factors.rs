@@ -10,7 +10,7 @@ use luge_frontal::gpu::{
 };
 use luge_frontal::{Full, Lower, Storage};
 use luge_solve::gpu::RefineScalar;
-use luge_sparse::{CancelFlag, Form, PivotKind, PivotPolicy, Scalar};
+use luge_sparse::{CancelFlag, Form, PivotKind, PivotPolicy};
 
 use crate::backend::{Field, Limits};
 use crate::determinant::Determinant;
@@ -387,7 +387,10 @@ fn uploading<'a, L: TreeFactors>(
 fn symmetric_quality<W: Field>(
     quality: &DeviceSymmetricQuality,
     pivots: &PivotPolicy,
+    form: Form,
 ) -> TreeQuality {
+    // Eigenvalues of a complex symmetric matrix have no signs.
+    let has_signs = W::COMPONENTS == 1 || form == Form::Hermitian;
     TreeQuality {
         num_perturbed: quality.num_perturbed,
         first_perturbed: quality.first_perturbed,
@@ -397,9 +400,8 @@ fn symmetric_quality<W: Field>(
         symmetric: Some(SymmetricReport {
             is_definite: pivots.kind == PivotKind::Definite,
             is_searched: matches!(pivots.kind, PivotKind::Symmetric { .. }),
-            form: Form::Symmetric,
-            // Eigenvalues of a complex symmetric matrix have no signs.
-            inertia: (W::COMPONENTS == 1).then_some(quality.inertia),
+            form,
+            inertia: has_signs.then_some(quality.inertia),
             num_zero: quality.inertia.zero,
             num_two: quality.num_two,
             num_second_pass: None,
@@ -408,6 +410,15 @@ fn symmetric_quality<W: Field>(
         pivot_range: Some([quality.min_pivot, quality.max_pivot]),
         num_delayed: Some(quality.num_delayed),
         num_off_diagonal: None,
+    }
+}
+
+/// All factors of a symmetric matrix, or of its transpose.
+fn all_factors(transpose: bool) -> SymmetricFactors {
+    if transpose {
+        SymmetricFactors::ALL_TRANSPOSED
+    } else {
+        SymmetricFactors::ALL
     }
 }
 
@@ -460,7 +471,11 @@ where
             _ => Self::factorize_in(space, stream, tree, values, pivots, &upload),
         };
         let (factors, quality) = found.map_err(numeric_error)?;
-        Ok((factors, symmetric_quality::<WideOf<T>>(&quality, pivots)))
+        let form = factors.tree().form();
+        Ok((
+            factors,
+            symmetric_quality::<WideOf<T>>(&quality, pivots, form),
+        ))
     }
 
     fn factorize_beside(
@@ -479,7 +494,11 @@ where
         let (factors, quality) = self
             .factorize_beside(place.stream, values, pivots, &upload)
             .map_err(numeric_error)?;
-        Ok((factors, symmetric_quality::<WideOf<T>>(&quality, pivots)))
+        let form = factors.tree().form();
+        Ok((
+            factors,
+            symmetric_quality::<WideOf<T>>(&quality, pivots, form),
+        ))
     }
 
     fn needs_search(&self) -> bool {
@@ -500,7 +519,10 @@ where
         let before = self.scale();
         let quality = self.report(stream).map_err(numeric_error)?;
         Ok(match quality {
-            Some(quality) => Outcome::Done(symmetric_quality::<WideOf<T>>(&quality, pivots)),
+            Some(quality) => {
+                let form = self.tree().form();
+                Outcome::Done(symmetric_quality::<WideOf<T>>(&quality, pivots, form))
+            }
             None if self.scale() != before => Outcome::OtherScale,
             None => Outcome::OtherPivots,
         })
@@ -519,9 +541,9 @@ where
         stream: &Stream,
         x: &mut impl BufferViewMut<WideOf<T>>,
         nrhs: usize,
-        _transpose: bool,
+        transpose: bool,
     ) -> Result<(), Error> {
-        let solved = self.solve(stream, x, nrhs);
+        let solved = self.solve_with(stream, x, nrhs, all_factors(transpose));
         solved.map_err(solve_error)
     }
 
@@ -529,9 +551,9 @@ where
         &mut self,
         stream: &Stream,
         x: &mut impl BufferViewMut<WideOf<T>>,
-        _transpose: bool,
+        transpose: bool,
     ) -> Result<(), Error> {
-        let solved = self.solve_scaled(stream, x);
+        let solved = self.solve_scaled(stream, x, all_factors(transpose));
         solved.map_err(solve_error)
     }
 
@@ -539,8 +561,7 @@ where
         let diagonal = download(stream, self.diagonal())?;
         let product = pivots_of(&diagonal).fold(Determinant::one(), |product, pivot| match pivot {
             Pivot::One(d) => product.times(d),
-            // Divided before they are multiplied, so that nothing overflows.
-            Pivot::Two([a, b, c]) => product.times(b).times(a.quotient(b) * c - b),
+            Pivot::Two(d) => product.times_block(d, self.tree().form()),
         });
         Ok(product)
     }

@@ -10,6 +10,7 @@
 use luge_kernel::prelude::*;
 
 use super::plan::Work;
+use super::symmetric::Form;
 use super::work::{Seen, quotient};
 
 /// Columns that are moved, or not, together.
@@ -106,12 +107,13 @@ impl<T: Field, const N: usize, const R: usize> Columns<T, N, R> {
     #[inlined]
     pub fn eliminate_one(
         &mut self,
-        work: &Work<T>,
+        (work, form): (&Work<T>, Form),
         p: u32,
         d: T,
         seen: &mut Seen<T>,
     ) -> ([T; R], T) {
         let lane = thread::lane_id();
+        let d = form.on_diagonal(d);
         // As in LU, what the next pivot comes from does not wait for this one, and all compute it.
         let mut beside = [T::ZERO; N];
         for c in 1..N {
@@ -120,6 +122,9 @@ impl<T: Field, const N: usize, const R: usize> Columns<T, N, R> {
         let next = Self::of_lane(self.values[1][0], p + 1);
         let inverse = d.reciprocal();
         let below = work.multiplier(beside[1], d, inverse, seen);
+        for c in 1..N {
+            beside[c] = form.counterpart(beside[c]);
+        }
         let next = (-below).mul_add(beside[1], next);
         let mut finished = [T::ZERO; R];
         let mut multipliers = [T::ZERO; R];
@@ -145,23 +150,25 @@ impl<T: Field, const N: usize, const R: usize> Columns<T, N, R> {
     #[inlined]
     pub fn eliminate_two(
         &mut self,
-        work: &Work<T>,
+        (work, form): (&Work<T>, Form),
         p: u32,
         d: T,
         seen: &mut Seen<T>,
     ) -> ([[T; R]; 2], T) {
         let lane = thread::lane_id();
         let block = [
-            d,
+            form.on_diagonal(d),
             self.first(p + 1),
-            Self::of_lane(self.values[1][0], p + 1),
+            form.on_diagonal(Self::of_lane(self.values[1][0], p + 1)),
         ];
         let mut beside = [[T::ZERO; 2]; N];
         for c in 2..N {
             let row = p + c as u32;
-            beside[c] = [self.first(row), Self::of_lane(self.values[1][0], row)];
+            let second = Self::of_lane(self.values[1][0], row);
+            beside[c] = [form.counterpart(self.first(row)), form.counterpart(second)];
         }
-        let [e11, e21, e22] = work.inverse(block, seen);
+        let [e11, e21, e22] = work.inverse(block, form, seen);
+        let e12 = form.counterpart(e21);
         let mut finished = [[T::ZERO; R]; 2];
         let mut multipliers = [[T::ZERO; 2]; R];
         for r in 0..R {
@@ -171,7 +178,7 @@ impl<T: Field, const N: usize, const R: usize> Columns<T, N, R> {
                 seen.entry(second, false);
                 multipliers[r] = [
                     e21.mul_add(second, e11 * first),
-                    e22.mul_add(second, e21 * first),
+                    e22.mul_add(second, e12 * first),
                 ];
                 finished[0][r] = multipliers[r][0];
                 finished[1][r] = multipliers[r][1];

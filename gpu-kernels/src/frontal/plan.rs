@@ -218,8 +218,8 @@ pub const fn split(word: u32) -> (u32, u32) {
     (word & 0xffff, word >> 16)
 }
 
-/// Where an entry goes: row and column within the front or the tile, 8 bits each from the lowest, then the exponent
-/// of the power of two that it is multiplied with, plus `EXPONENT_BIAS`.
+/// Where an entry goes: row and column within the front or the tile, 8 bits each from the lowest, of which the highest is none of
+/// theirs, then the exponent of the power of two that it is multiplied with, plus `EXPONENT_BIAS`.
 #[inlined]
 pub const fn place(row: u32, column: u32, exponent: i32) -> u32 {
     cell(row, column) | ((exponent + EXPONENT_BIAS) as u32) << 16
@@ -234,7 +234,7 @@ pub const fn cell(row: u32, column: u32) -> u32 {
 /// Row and column of a [`place`] or [`cell`].
 #[inlined]
 pub const fn row_and_column(place: u32) -> (u32, u32) {
-    (place & 0xff, place >> 8 & 0xff)
+    (place & 0x7f, place >> 8 & 0x7f)
 }
 
 /// Exponent of a [`place`].
@@ -242,6 +242,11 @@ pub const fn row_and_column(place: u32) -> (u32, u32) {
 pub const fn exponent(place: u32) -> i32 {
     (place >> 16) as i32 - EXPONENT_BIAS
 }
+
+/// Added to a [`place`]: the entry is the conjugate of the value.
+pub const CONJUGATED: u32 = 1 << 7;
+
+const _: () = assert!(WHOLE_FRONT <= 0x80 && WIDE_TILE <= 0x80, "rows of 7 bits");
 
 /// Makes exponents positive numbers of 16 bits.
 const EXPONENT_BIAS: i32 = 1 << 15;
@@ -299,8 +304,10 @@ pub struct SymmetricWork<T: Field> {
     pub known_l_of_tile: T::Real,
     /// Not zero if all pivots have to be positive.
     pub definite: u32,
-    /// Two values for each pivot, in the order of elimination: D's entry on the diagonal, and the one that couples it with
-    /// the next pivot, zero but for the first of a pivot of order 2.
+    /// Not zero if the matrix is Hermitian: factors are L·D·Lᴴ, and counterparts across the diagonal are conjugates.
+    pub hermitian: u32,
+    /// Two values for each pivot, in the order of elimination: D's entry on the diagonal, and the one below it that couples it
+    /// with the next pivot, zero but for the first of a pivot of order 2.
     pub diagonal: GlobalMut<T>,
     /// Where a search puts each of the pivots' rows and columns within its front.
     pub found_places: GlobalMut<u32>,

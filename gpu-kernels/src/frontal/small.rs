@@ -331,7 +331,8 @@ impl<T: Field, K: EliminateSmall<T>> SmallFronts<T, K> {
                 let at = self.base + first;
                 self.values.set((at + column * m + row) as usize, value);
                 if K::SYMMETRIC {
-                    self.values.set((at + row * m + column) as usize, value);
+                    let across = self.kind.form().counterpart_if(row != column, value);
+                    self.values.set((at + row * m + column) as usize, across);
                 }
             }
             done += warp::WARP_SIZE;

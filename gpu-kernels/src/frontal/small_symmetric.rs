@@ -7,7 +7,7 @@ use luge_kernel::prelude::*;
 
 use super::plan::{SymmetricWork, kind, report};
 use super::small::{Ahead, Grid, Sizes, SmallFronts, of_lane};
-use super::symmetric::{Expectation, FrontKind, Group, Verdict, all_serve};
+use super::symmetric::{Expectation, Form, FrontKind, Group, Verdict, all_serve};
 use super::work::Seen;
 
 /// How the pivots of a small front are eliminated.
@@ -34,6 +34,11 @@ impl<T: Field, E: Expectation<T>> FrontKind<T> for SmallSymmetric<T, E> {
     #[inlined]
     fn kept(self, pivot: u32) -> [T; 2] {
         self.work.kept(pivot)
+    }
+
+    #[inlined]
+    fn form(self) -> Form {
+        self.work.form()
     }
 }
 
@@ -177,14 +182,15 @@ impl<T: Field, E: Expectation<T>> SmallFronts<T, SmallSymmetric<T, E>> {
             partner: j,
         };
         // As many columns at once as the lanes can look at.
+        let form = self.kind.form();
         let mut not_finite = k;
         let mut first = j;
         while first < k {
             let column = first + grid.column;
             let entry = |i: u32, p: u32| self.entry(sizes, i, p);
-            let mut said = self
-                .work
-                .verdict(group, entry, column.min(k - 1), (j, k, k + c));
+            let mut said =
+                self.work
+                    .verdict(group, (entry, form), column.min(k - 1), (j, k, k + c));
             if column >= k {
                 said = Verdict::UNFIT;
             } else if said == Verdict::NOT_FINITE {
@@ -269,7 +275,8 @@ impl<T: Field, E: Expectation<T>> SmallFronts<T, SmallSymmetric<T, E>> {
     ) -> bool {
         let m = sizes.k + sizes.c;
         let grid = Grid::covering(m);
-        let mut d = self.entry(sizes, j, j);
+        let form = self.kind.form();
+        let mut d = form.on_diagonal(self.entry(sizes, j, j));
         if E::OF_SIGNS {
             let (usable, is_replaced) = self.work.with_sign(d, of_lane(expected, j));
             d = usable;
@@ -295,9 +302,9 @@ impl<T: Field, E: Expectation<T>> SmallFronts<T, SmallSymmetric<T, E>> {
             let mut q = j + 1 + grid.column;
             while q <= grid.row {
                 let sum = self.entry(sizes, grid.row, q);
-                let sum = (-multiplier).mul_add(self.entry(sizes, q, j), sum);
-                self.values.set(self.place(sizes, grid.row, q), sum);
-                self.values.set(self.place(sizes, q, grid.row), sum);
+                let across = form.counterpart(self.entry(sizes, q, j));
+                let sum = (-multiplier).mul_add(across, sum);
+                self.set_both(sizes, grid.row, q, sum);
                 q += grid.columns;
             }
         }
@@ -317,13 +324,15 @@ impl<T: Field, E: Expectation<T>> SmallFronts<T, SmallSymmetric<T, E>> {
     fn eliminate_two<const TRIAL: bool>(self, sizes: Sizes, j: u32, seen: &mut Seen<T>) -> bool {
         let m = sizes.k + sizes.c;
         let grid = Grid::covering(m);
+        let form = self.kind.form();
         let block = [
-            self.entry(sizes, j, j),
+            form.on_diagonal(self.entry(sizes, j, j)),
             self.entry(sizes, j + 1, j),
-            self.entry(sizes, j + 1, j + 1),
+            form.on_diagonal(self.entry(sizes, j + 1, j + 1)),
         ];
         let mut tried = seen.before_trial();
-        let [e11, e21, e22] = self.work.inverse(block, &mut tried);
+        let [e11, e21, e22] = self.work.inverse(block, form, &mut tried);
+        let e12 = form.counterpart(e21);
         let is_below = grid.row > j + 1 && grid.row < m;
         let mut multipliers = [T::ZERO; 2];
         if is_below {
@@ -333,7 +342,7 @@ impl<T: Field, E: Expectation<T>> SmallFronts<T, SmallSymmetric<T, E>> {
             tried.entry(second, false);
             multipliers = [
                 e21.mul_add(second, e11 * first),
-                e22.mul_add(second, e21 * first),
+                e22.mul_add(second, e12 * first),
             ];
         }
         let [first, second] = multipliers;
@@ -347,10 +356,11 @@ impl<T: Field, E: Expectation<T>> SmallFronts<T, SmallSymmetric<T, E>> {
             let mut q = j + 2 + grid.column;
             while q <= grid.row {
                 let sum = self.entry(sizes, grid.row, q);
-                let sum = (-multipliers[0]).mul_add(self.entry(sizes, q, j), sum);
-                let sum = (-multipliers[1]).mul_add(self.entry(sizes, q, j + 1), sum);
-                self.values.set(self.place(sizes, grid.row, q), sum);
-                self.values.set(self.place(sizes, q, grid.row), sum);
+                let first = form.counterpart(self.entry(sizes, q, j));
+                let second = form.counterpart(self.entry(sizes, q, j + 1));
+                let sum = (-multipliers[0]).mul_add(first, sum);
+                let sum = (-multipliers[1]).mul_add(second, sum);
+                self.set_both(sizes, grid.row, q, sum);
                 q += grid.columns;
             }
         }
@@ -362,8 +372,19 @@ impl<T: Field, E: Expectation<T>> SmallFronts<T, SmallSymmetric<T, E>> {
                 .set(self.place(sizes, grid.row, j + 1), multipliers[1]);
         } else if grid.column == 0 && grid.row == j + 1 {
             self.values.set(self.place(sizes, j + 1, j), T::ZERO);
+            if T::COMPONENTS > 1 {
+                self.values.set(self.place(sizes, j, j + 1), block[1]);
+            }
         }
         true
+    }
+
+    /// Writes an entry of the lower triangle, and its counterpart. One on the diagonal keeps its imaginary part.
+    #[inlined]
+    fn set_both(self, sizes: Sizes, i: u32, j: u32, value: T) {
+        let across = self.kind.form().counterpart_if(i != j, value);
+        self.values.set(self.place(sizes, i, j), value);
+        self.values.set(self.place(sizes, j, i), across);
     }
 
     /// Leaves of what is above the diagonal of the pivots' columns D's entries alone.

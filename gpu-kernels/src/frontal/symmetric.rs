@@ -23,6 +23,44 @@ pub(super) trait FrontKind<T: Field>: Copy {
     /// D's entry on the diagonal for a pivot in the order of elimination, and the one that couples it with the next, zero but
     /// for the first of a pivot of order 2. LU has no such thing.
     fn kept(self, pivot: u32) -> [T; 2];
+
+    /// How entries determine those across the diagonal. LU has no such thing.
+    fn form(self) -> Form;
+}
+
+/// How an entry determines its counterpart across the diagonal. Over the real numbers both forms are the same.
+#[derive(Clone, Copy)]
+pub(super) struct Form {
+    /// A = Aᴴ: the counterpart is the conjugate, and the diagonal is real. Else A = Aᵀ.
+    pub is_hermitian: bool,
+}
+
+impl Form {
+    /// The counterpart of an entry.
+    #[inlined]
+    pub fn counterpart<T: Field>(self, entry: T) -> T {
+        self.counterpart_if(true, entry)
+    }
+
+    /// The counterpart of an entry if it `is_across`, else the entry.
+    #[inlined]
+    pub fn counterpart_if<T: Field>(self, is_across: bool, entry: T) -> T {
+        if T::COMPONENTS > 1 && self.is_hermitian && is_across {
+            entry.conjugate()
+        } else {
+            entry
+        }
+    }
+
+    /// An entry of the diagonal, without the imaginary part that rounding leaves where it is real.
+    #[inlined]
+    pub fn on_diagonal<T: Field>(self, entry: T) -> T {
+        if T::COMPONENTS > 1 && self.is_hermitian {
+            T::from_real(entry.real())
+        } else {
+            entry
+        }
+    }
 }
 
 /// Both triangles.
@@ -35,6 +73,13 @@ impl<T: Field> FrontKind<T> for Lu {
     #[inlined]
     fn kept(self, _: u32) -> [T; 2] {
         [T::ONE, T::ZERO]
+    }
+
+    #[inlined]
+    fn form(self) -> Form {
+        Form {
+            is_hermitian: false,
+        }
     }
 }
 
@@ -140,12 +185,13 @@ impl Group {
 /// systems", Math. Comp. 31, 1977).
 const ALPHA: f64 = 0.64;
 
-/// E⁻¹ for E = `[d11 d21; d21 d22]`, as (11), (21), (22).
+/// E⁻¹ for E with the entries (11), (21), (22), as these entries.
 #[inlined]
-pub(super) fn inverse_of_two<T: Field>(d11: T, d21: T, d22: T) -> [T; 3] {
+pub(super) fn inverse_of_two<T: Field>([d11, d21, d22]: [T; 3], form: Form) -> [T; 3] {
     // Scaled, so that no product of two entries overflows.
     let size = d11.magnitude().max(d21.magnitude()).max(d22.magnitude());
-    let determinant = d11.over_real(size) * d22 - d21.over_real(size) * d21;
+    let across = form.counterpart(d21);
+    let determinant = form.on_diagonal(d11.over_real(size) * d22 - d21.over_real(size) * across);
     [
         d22.over_real(size).quotient(determinant),
         (-d21).over_real(size).quotient(determinant),
@@ -164,9 +210,10 @@ const KNOWN: f64 = 1.0 / 16.0;
 /// Whether the determinant of a block of order 2 is at least so many times the larger of the products it is the difference
 /// of.
 #[inlined]
-fn is_regular<T: Field>(d11: T, d21: T, d22: T, least: f64) -> bool {
+fn is_regular<T: Field>([d11, d21, d22]: [T; 3], form: Form, least: f64) -> bool {
     let size = d11.magnitude().max(d21.magnitude()).max(d22.magnitude());
-    let (left, right) = (d11.over_real(size) * d22, d21.over_real(size) * d21);
+    let across = form.counterpart(d21);
+    let (left, right) = (d11.over_real(size) * d22, d21.over_real(size) * across);
     let least = T::Real::from_f64(least) * left.magnitude().max(right.magnitude());
     let determinant = (left - right).magnitude();
     determinant >= least && determinant > T::Real::ZERO
@@ -207,13 +254,14 @@ impl<T: Field> Work<T> {
 
     /// The inverse of a pivot of order 2; zeros if it has none, in which case what was seen says so.
     #[inlined]
-    pub(super) fn inverse(self, [d11, d21, d22]: [T; 3], seen: &mut Seen<T>) -> [T; 3] {
+    pub(super) fn inverse(self, block: [T; 3], form: Form, seen: &mut Seen<T>) -> [T; 3] {
+        let [d11, d21, d22] = block;
         let size = d11.magnitude().max(d21.magnitude()).max(d22.magnitude());
-        if self.counts_as_zero(size) || !is_regular(d11, d21, d22, KNOWN) {
+        if self.counts_as_zero(size) || !is_regular(block, form, KNOWN) {
             seen.max_l = T::Real::ZERO.reciprocal();
             return [T::ZERO; 3];
         }
-        inverse_of_two(d11, d21, d22)
+        inverse_of_two(block, form)
     }
 
     /// What a search says of column `p` of a front of which the columns `j..k` are candidates and the rows `j..m` are left.
@@ -222,11 +270,11 @@ impl<T: Field> Work<T> {
     pub(super) fn verdict(
         self,
         group: Group,
-        entry: impl Fn(u32, u32) -> T,
+        (entry, form): (impl Fn(u32, u32) -> T, Form),
         p: u32,
         (j, k, m): (u32, u32, u32),
     ) -> u32 {
-        let size = entry(p, p).magnitude();
+        let size = form.on_diagonal(entry(p, p)).magnitude();
         // The largest of the lane's candidates, and the largest of its other rows.
         let (mut most, mut partner, mut others) = (T::Real::ZERO, p, T::Real::ZERO);
         let mut is_finite = true;
@@ -277,7 +325,7 @@ impl<T: Field> Work<T> {
             others = others.max(of_lane);
         }
         let of_first = group.largest(others);
-        let growth = self.growth_of_two(group, entry, (p, partner), (j, m), of_first);
+        let growth = self.growth_of_two(group, (entry, form), (p, partner), (j, m), of_first);
         if is_finite && !is_zero && !is_one {
             let may_be_two = self.threshold * growth <= T::Real::ONE;
             // 0 · ∞ is no growth, and compares as such.
@@ -299,7 +347,7 @@ impl<T: Field> Work<T> {
     fn growth_of_two(
         self,
         group: Group,
-        entry: impl Fn(u32, u32) -> T,
+        (entry, form): (impl Fn(u32, u32) -> T, Form),
         (p, t): (u32, u32),
         (j, m): (u32, u32),
         of_first: T::Real,
@@ -317,12 +365,17 @@ impl<T: Field> Work<T> {
         }
         let is_finite = group.all(is_finite);
         let of_second = group.largest(of_second);
-        let (d11, d21, d22) = (entry(p, p), entry(t, p), entry(t, t));
+        let (d11, d22) = (form.on_diagonal(entry(p, p)), form.on_diagonal(entry(t, t)));
+        let d21 = entry(t, p);
         let size = d11.magnitude().max(d21.magnitude()).max(d22.magnitude());
-        if p == t || !is_finite || self.counts_as_zero(size) || !is_regular(d11, d21, d22, FOUND) {
+        if p == t
+            || !is_finite
+            || self.counts_as_zero(size)
+            || !is_regular([d11, d21, d22], form, FOUND)
+        {
             return T::Real::ZERO.reciprocal();
         }
-        let [e11, e21, e22] = inverse_of_two(d11, d21, d22);
+        let [e11, e21, e22] = inverse_of_two([d11, d21, d22], form);
         let (e11, e21, e22) = (e11.magnitude(), e21.magnitude(), e22.magnitude());
         (e11 * of_first + e21 * of_second).max(e21 * of_first + e22 * of_second)
     }
@@ -343,8 +396,15 @@ impl<T: Field> SymmetricWork<T> {
         [self.diagonal.get(at), self.diagonal.get(at + 1)]
     }
 
+    #[inlined]
+    pub(super) fn form(self) -> Form {
+        Form {
+            is_hermitian: self.hermitian != 0,
+        }
+    }
+
     /// Keeps pivot `pivot` of the order of elimination in D, and takes note of it: D has `d` on the diagonal, and for the
-    /// first of a pivot of order 2 `off` beside it and `next` in the next place. Returns what D has on the diagonal: zero if
+    /// first of a pivot of order 2 `off` below it and `next` in the next place. Returns what D has on the diagonal: zero if
     /// the pivot counts as zero.
     #[inlined]
     pub(super) fn keep(
@@ -354,6 +414,8 @@ impl<T: Field> SymmetricWork<T> {
         [d, off, next]: [T; 3],
         seen: &mut Seen<T>,
     ) -> T {
+        let form = self.form();
+        let (d, next) = (form.on_diagonal(d), form.on_diagonal(next));
         let is_first = of_kind == kind::FIRST_OF_TWO;
         let off = if is_first { off } else { T::ZERO };
         let is_zero = of_kind == kind::ONE && work.counts_as_zero(d.magnitude());
@@ -383,7 +445,8 @@ impl<T: Field> SymmetricWork<T> {
             seen.num_two += u32::from(off != T::ZERO);
             let size = d.magnitude().max(off.magnitude()).max(next.magnitude());
             // A sixteenth of one of the products at least, so its sign is right.
-            let determinant = d.over_real(size) * next - off.over_real(size) * off;
+            let across = form.counterpart(off);
+            let determinant = d.over_real(size) * next - off.over_real(size) * across;
             if determinant.real() < T::Real::ZERO {
                 seen.num_negative += 1;
             } else if d.real() < T::Real::ZERO {

@@ -2,7 +2,7 @@
 
 use luge_kernel::prelude::*;
 
-use super::plan::{Work, exponent, report, state};
+use super::plan::{CONJUGATED, Work, exponent, report, state};
 
 /// What a thread has seen so far.
 #[derive(Clone, Copy)]
@@ -113,7 +113,10 @@ impl<T: Field> Work<T> {
     /// A value of A as an entry of B.
     #[inlined]
     pub(super) fn scaled(self, value: T::Wide, place: u32, seen: &mut Seen<T>) -> T {
-        let value = times_power_of_two(value, exponent(place));
+        let mut value = times_power_of_two(value, exponent(place));
+        if T::COMPONENTS > 1 && place & CONJUGATED != 0 {
+            value = value.conjugate();
+        }
         seen.max_b = seen.max_b.max(value.magnitude());
         T::narrow(value)
     }

@@ -7,11 +7,15 @@ use luge::{
 use luge_kernel::math::Complex;
 use luge_matrix_io::MatrixData;
 use luge_ordering::{Matching, OrderingOptions};
-use luge_testkit::convert::{to_scalar, turned};
+use luge_sparse::Form;
+use luge_testkit::convert::{to_scalar, turned, turned_in_form};
 use luge_testkit::corpus::Corpus;
-use luge_testkit::generators::applications::{circuit, convection_diffusion_2d};
+use luge_testkit::generators::applications::{
+    circuit, convection_diffusion_2d, elasticity_3d, interior_point_kkt, saddle_point,
+};
 use luge_testkit::generators::families::COMPLEX_FAMILIES;
 use luge_testkit::generators::frequency::{helmholtz, magnetic_lattice};
+use luge_testkit::generators::mixed::random_symmetric;
 use luge_testkit::residual::{known_solution, normwise_backward_error};
 use sprs::{CsMat, TriMat};
 
@@ -32,17 +36,23 @@ fn uniform(seed: u64, i: usize) -> f64 {
     (noise(seed, i) >> 11) as f64 / (1u64 << 52) as f64 - 1.0
 }
 
-/// A full matrix without structure, which needs exchanges of rows; symmetric if that is wanted.
-fn dense(n: usize, symmetric: bool) -> CsMat<C> {
+/// A full matrix without structure, which needs exchanges of rows; of a form if that is wanted.
+fn dense(n: usize, form: Option<Form>) -> CsMat<C> {
     let mut triplets = TriMat::new((n, n));
     for i in 0..n {
         for j in 0..n {
-            let at = if symmetric {
+            let at = if form.is_some() {
                 i.max(j) * n + i.min(j)
             } else {
                 i * n + j
             };
-            triplets.add_triplet(i, j, C::new(uniform(7, at), uniform(8, at)));
+            let entry = C::new(uniform(7, at), uniform(8, at));
+            let entry = match form {
+                Some(form) if i == j => form.on_diagonal(entry),
+                Some(form) if i < j => form.counterpart(entry),
+                _ => entry,
+            };
+            triplets.add_triplet(i, j, entry);
         }
     }
     triplets.to_csr()
@@ -164,7 +174,7 @@ fn complex_families_solve_on_the_device() {
 fn complex_fronts_of_every_class() {
     let backend = choices()[0];
     for n in [1, 2, 16, 17, 64, 95, 96, 130] {
-        check_matrix(&dense(n, false), &Options::default().backend(backend));
+        check_matrix(&dense(n, None), &Options::default().backend(backend));
     }
     let waves = helmholtz([7, 6, 5], 6.0);
     check_matrix(&waves, &Options::default().backend(backend));
@@ -174,7 +184,7 @@ fn complex_fronts_of_every_class() {
 fn very_large_complex_fronts_are_solved_by_strips() {
     let backend = choices()[0];
     let n = if is_gpu() { 700 } else { 270 };
-    let a = dense(n, false);
+    let a = dense(n, None);
     let factors = factorize(&a, &Options::default().backend(backend));
     check_solves(&a, &factors);
 }
@@ -184,7 +194,7 @@ fn very_large_complex_fronts_are_solved_by_strips() {
 #[test]
 fn a_real_matrix_given_as_complex_has_the_pivots_of_the_real_path() {
     let (backend, n) = (choices()[0], if is_gpu() { 500 } else { 40 });
-    let full = dense(70, false).map(|v| v.re);
+    let full = dense(70, None).map(|v| v.re);
     for a in [circuit(n, 3), convection_diffusion_2d(9, 8, 3.0), full] {
         let options = Options::default().backend(backend);
         let real = factorize(&a, &options);
@@ -249,7 +259,7 @@ fn complex_symmetric_matrices_are_factorized_on_the_device() {
         for a in [
             helmholtz(points, 6.0),
             helmholtz([12, 11, 1], 8.0),
-            dense(24, true),
+            dense(24, Some(Form::Symmetric)),
         ] {
             check_matrix(&a, &options);
             let factors = factorize(&a, &options);
@@ -260,31 +270,177 @@ fn complex_symmetric_matrices_are_factorized_on_the_device() {
         .backend(choices()[0])
         .kind(MatrixKind::Symmetric);
     for n in [2, 17, 65, 130] {
-        let a = dense(n, true);
+        let a = dense(n, Some(Form::Symmetric));
         check_solves(&a, &factorize(&a, &options));
     }
 }
 
-/// A Hermitian matrix that nobody calls so is a general one to a device; what there are no kernels for is refused by name.
+/// As the CPU counts the eigenvalues.
+fn check_inertia(a: &CsMat<C>, options: &Options) {
+    let factors = factorize(a, options);
+    let on_cpu = factorize(a, &options.clone().backend(BackendChoice::Cpu));
+    assert!(factors.inertia().is_some());
+    assert_eq!(factors.inertia(), on_cpu.inertia());
+    let determinant = factors.determinant().unwrap();
+    assert_eq!(determinant.value().im, 0.0, "of a Hermitian matrix");
+}
+
 #[test]
-fn hermitian_matrices_are_general_ones_to_a_device() {
+fn hermitian_matrices_are_factorized_on_the_device() {
+    for backend in choices() {
+        let options = Options::default()
+            .backend(backend)
+            .kind(MatrixKind::Hermitian);
+        let (nx, ny) = if is_gpu() { (90, 80) } else { (9, 8) };
+        for a in [
+            magnetic_lattice([nx, ny], 0.2, 1.5),
+            turned_in_form::<C>(&saddle_point(40, 15, 3), Form::Hermitian),
+            dense(24, Some(Form::Hermitian)),
+        ] {
+            check_matrix(&a, &options);
+            check_inertia(&a, &options);
+        }
+    }
+    let options = Options::default()
+        .backend(choices()[0])
+        .kind(MatrixKind::Hermitian);
+    // Small fronts, whole ones, two and three tiles, and strips of solves.
+    for n in [1, 2, 16, 17, 65, 95, 130, 270] {
+        let a = dense(n, Some(Form::Hermitian));
+        check_solves(&a, &factorize(&a, &options));
+        check_inertia(&a, &options);
+    }
+    // Nobody says what it is.
     let a = magnetic_lattice([7, 6], 0.2, 1.5);
-    let options = Options::default().backend(choices()[0]);
-    let factors = factorize(&a, &options.clone().kind(MatrixKind::Auto));
-    assert_eq!(factors.inform().kind, "general");
-    check_solves(&a, &factors);
-    for (options, expected) in [
-        (options.clone().kind(MatrixKind::Hermitian), "kind"),
-        (options.clone().kind(MatrixKind::PositiveDefinite), "kind"),
-        (
-            options.device_engine(DeviceEngine::Columns),
-            "device_engine",
-        ),
-    ] {
-        match Solver::new(options).unwrap().analyze(&a).unwrap_err() {
-            Error::RealOnly { option, .. } => assert_eq!(option, expected),
+    let factors = factorize(&a, &options.kind(MatrixKind::Auto));
+    assert_eq!(factors.inform().kind, "Hermitian");
+}
+
+/// Of each triangle, stored by rows and by columns, entries and counterparts come to the right places, in the factors and in
+/// the residuals.
+#[test]
+fn a_hermitian_triangle_is_completed_on_the_device() {
+    let whole = turned_in_form::<C>(&saddle_point(30, 12, 5), Form::Hermitian);
+    let n = whole.rows();
+    for keeps_lower in [true, false] {
+        let mut triplets = TriMat::new((n, n));
+        for (&v, (i, j)) in &whole {
+            if i == j || (i > j) == keeps_lower {
+                triplets.add_triplet(i, j, v);
+            }
+        }
+        for triangle in [triplets.to_csr::<usize>(), triplets.to_csc()] {
+            let options = Options::default()
+                .backend(choices()[0])
+                .kind(MatrixKind::Hermitian);
+            let mut factors = factorize(&triangle, &options);
+            check_solves(&whole, &factors);
+            let outcome = factors.refactorize(&next(&triangle)).unwrap();
+            assert!(matches!(outcome, Refactorized::Reused { .. }));
+            check_solves(&next(&whole), &factors);
+        }
+    }
+}
+
+/// Zero blocks on the diagonal: columns are delayed, and come to other places across the diagonal.
+#[test]
+fn hermitian_pivots_are_delayed_on_the_device() {
+    let mut num_delayed = 0;
+    let (n, m) = if is_gpu() { (3_000, 1_400) } else { (60, 28) };
+    for (seed, backend) in (1..).zip(choices()) {
+        let mut options = Options::default()
+            .backend(backend)
+            .kind(MatrixKind::Hermitian);
+        options.ordering = OrderingOptions::default().matching(Matching::Never);
+        for a in [
+            interior_point_kkt(n, m, 1e-7, seed),
+            random_symmetric(n, 4, seed),
+        ] {
+            // A diagonal that serves nobody.
+            let a = turned_in_form::<C>(&a, Form::Hermitian);
+            let mut triplets = TriMat::new(a.shape());
+            for (&v, (i, j)) in &a {
+                let v = if i == j && i % 2 == 0 { v * 1e-13 } else { v };
+                triplets.add_triplet(i, j, v);
+            }
+            let a = triplets.to_csr::<usize>();
+            let factors = factorize(&a, &options);
+            num_delayed += factors.inform().num_delay.unwrap();
+            check_solves(&a, &factors);
+            check_inertia(&a, &options);
+        }
+    }
+    assert!(num_delayed > 0, "no column was delayed");
+}
+
+#[test]
+fn positive_definite_hermitian_matrices_have_cholesky_on_the_device() {
+    for backend in choices() {
+        let options = Options::default()
+            .backend(backend)
+            .kind(MatrixKind::PositiveDefinite);
+        for a in [
+            turned_in_form::<C>(&elasticity_3d(3, 2, 2, 1), Form::Hermitian),
+            magnetic_lattice([11, 9], 0.2, 0.0),
+        ] {
+            let mut factors = factorize(&a, &options);
+            check_solves(&a, &factors);
+            let twice = a.map(|v| v * 2.0);
+            let outcome = factors.refactorize(&twice).unwrap();
+            assert!(matches!(outcome, Refactorized::Reused { .. }));
+            check_solves(&twice, &factors);
+            check_inertia(&a, &options);
+            let inform = factors.inform();
+            assert_eq!(
+                (inform.kind, inform.num_neg),
+                ("positive definite", Some(0))
+            );
+        }
+        let refused = Solver::new(options).unwrap();
+        let a = magnetic_lattice([11, 9], 0.2, 2.7);
+        match refused.analyze(&a).unwrap().factorize(&a) {
+            Err(Error::NotPositiveDefinite { .. }) => {}
             other => panic!("{other:?}"),
         }
+    }
+}
+
+/// L, D and Lᴴ one after the other are the whole.
+#[test]
+fn hermitian_factors_are_solved_with_apart() {
+    let options = Options::default()
+        .backend(choices()[0])
+        .kind(MatrixKind::Hermitian);
+    for a in [
+        turned_in_form::<C>(&saddle_point(40, 15, 3), Form::Hermitian),
+        dense(100, Some(Form::Hermitian)),
+    ] {
+        let factors = factorize(&a, &options);
+        let mut ldlt = factors.ldlt().unwrap().unwrap();
+        let (b, _) = known_solution(&a);
+        let mut x = b.clone();
+        ldlt.solve_lower(&mut x).unwrap();
+        ldlt.solve_diagonal(&mut x).unwrap();
+        ldlt.solve_upper(&mut x).unwrap();
+        let error = normwise_backward_error(&a, &x, &b);
+        assert!(error <= 1e-11, "{error:e}");
+        let d = ldlt.d().to_vec();
+        assert!(d.iter().step_by(2).all(|d| d.im == 0.0));
+        assert!(d.iter().skip(1).step_by(2).any(|e| e.im != 0.0));
+        ldlt.set_d(&d);
+    }
+}
+
+/// What devices have no kernels for is refused by name.
+#[test]
+fn what_devices_do_not_have_for_complex_matrices_is_refused() {
+    let a = magnetic_lattice([7, 6], 0.2, 1.5);
+    let options = Options::default()
+        .backend(choices()[0])
+        .device_engine(DeviceEngine::Columns);
+    match Solver::new(options).unwrap().analyze(&a).unwrap_err() {
+        Error::RealOnly { option, .. } => assert_eq!(option, "device_engine"),
+        other => panic!("{other:?}"),
     }
 }
 

@@ -170,6 +170,7 @@ pub(crate) fn placed<R>(
         block_ptr: &[0, n],
         coupling: &Arc::new(CompressedPattern::new(n, vec![0; n + 1], Vec::new()).unwrap()),
         coupling_entries: &[],
+        conjugated: None,
     })
 }
 

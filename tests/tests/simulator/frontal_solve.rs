@@ -254,6 +254,7 @@ impl System {
             block_ptr: &self.block_ptr,
             coupling: &self.coupling,
             coupling_entries: &self.coupling_entries,
+            conjugated: None,
         };
         let memory = MemoryPlan::new(&tree);
         Arc::new(DeviceTree::upload(stream, &tree, &memory, &placement, 1).unwrap())

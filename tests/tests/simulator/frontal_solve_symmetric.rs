@@ -199,6 +199,7 @@ impl<T: RealDeviceScalar + FrontalScalar> System<T> {
             block_ptr: &[0, self.n],
             coupling: &Arc::new(none),
             coupling_entries: &[],
+            conjugated: None,
         };
         DeviceTree::upload(stream, symbolic, &MemoryPlan::new(symbolic), &placement, 1)
     }

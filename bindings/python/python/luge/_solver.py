@@ -191,7 +191,6 @@ class Solver:
             InvalidMatrixError: It is not square, or has an entry that is not finite.
             SingularMatrixError: It is structurally singular.
             TypeError: It is no matrix.
-            OptionError: A GPU was asked for, and it is Hermitian or definite and complex.
             ImportError: ``progress`` is ``True``, and there is no tqdm.
             OutOfMemoryError, CancelledError, DeviceError
         """

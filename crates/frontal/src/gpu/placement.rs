@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use luge_sparse::{ColPerm, CompressedPattern, RowPerm, Scaling};
+use luge_sparse::etree::inverse;
+use luge_sparse::{ColPerm, CompressedPattern, Form, RowPerm, Scaling};
 
 use crate::shares::{both, collected};
 
@@ -25,6 +26,9 @@ pub struct Placement<'a> {
     pub coupling: &'a Arc<CompressedPattern>,
     /// Entry p of `coupling` is value `coupling_entries[p]` of A.
     pub coupling_entries: &'a [u32],
+    /// The entries of the pattern that are conjugates of their values, if B is Hermitian, and given by its lower triangle; of no
+    /// use for real numbers. `None`: entries across the diagonal are equal, or both given.
+    pub conjugated: Option<&'a [u32]>,
 }
 
 /// Where vectors of B are in vectors of A, in the order of elimination: its rows, or its columns.
@@ -95,6 +99,35 @@ impl Placement<'_> {
             self.coupling.nnz(),
             "a value for each coupling"
         );
+    }
+
+    /// How counterparts across the diagonal are determined.
+    pub(super) fn form(&self) -> Form {
+        match self.conjugated {
+            Some(_) => Form::Hermitian,
+            None => Form::Symmetric,
+        }
+    }
+
+    /// Whether each entry of the `pattern`, the lower triangle of a Hermitian B by columns, is the conjugate of its value where it
+    /// goes: on or below the diagonal in the order of elimination, `perm` (new to old). Empty for others.
+    pub(super) fn conjugated_in_order(
+        &self,
+        pattern: &CompressedPattern,
+        perm: &[u32],
+    ) -> Vec<bool> {
+        let Some(conjugated) = self.conjugated else {
+            return Vec::new();
+        };
+        let place = inverse(perm);
+        let mut are = Vec::with_capacity(pattern.nnz());
+        for (rows, &of_column) in pattern.lines().zip(&place) {
+            are.extend(rows.iter().map(|&i| place[i as usize] < of_column));
+        }
+        for &p in conjugated {
+            are[p as usize] ^= true;
+        }
+        are
     }
 }
 

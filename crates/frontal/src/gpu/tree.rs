@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use luge_device::{Buffer, DeviceError, RecordBuffer, Stream, Uploads};
 use luge_gpu_kernels::frontal::plan::{Child, Piece, SmallFront, Sum, Task, Wait};
+use luge_sparse::Form;
 
 use super::DeviceScalar;
 use super::classes::Limits;
@@ -27,6 +28,8 @@ pub struct DeviceTree<S: Storage = Full> {
     pub(super) limits: Limits,
     /// Column of A of each pivot, in the order of elimination.
     pub(super) columns: Vec<u32>,
+    /// How entries of B determine their counterparts, if it is symmetric.
+    pub(super) form: Form,
     /// Number of values that A has at least.
     pub(super) max_source: usize,
     pub(super) plan: DevicePlan,
@@ -229,10 +232,12 @@ impl<S: Storage> DeviceTree<S> {
         let tree = &symbolic.tree;
         placement.check(tree.n(), tree.nnz());
         let (rows, cols) = placement.placed(tree.perm(), threads);
+        let conjugated = placement.conjugated_in_order(&tree.pattern, tree.perm());
         let source = Source {
             entries: placement.entries,
             rows: &rows,
             cols: &cols,
+            conjugated: &conjugated,
         };
         let to_factorize = || {
             let (devices, mapping) = match planned {
@@ -281,9 +286,15 @@ impl<S: Storage> DeviceTree<S> {
             row_idx,
             max_source: num_sources(placement.entries).max(num_sources(placement.coupling_entries)),
             columns: cols.places,
+            form: placement.form(),
             limits: memory.limits,
             symbolic: Arc::clone(symbolic),
         })
+    }
+
+    /// How entries of B determine those across the diagonal, if it is symmetric.
+    pub fn form(&self) -> Form {
+        self.form
     }
 
     /// Whether there is no front.
@@ -431,6 +442,7 @@ mod tests {
             block_ptr,
             coupling: &coupling,
             coupling_entries: &(nnz..nnz + coupling.nnz() as u32).collect::<Vec<_>>(),
+            conjugated: None,
         };
         let costs = DeviceCosts::default();
         let planned = |threads| {
@@ -439,6 +451,7 @@ mod tests {
                 entries: placement.entries,
                 rows: &rows,
                 cols: &cols,
+                conjugated: &[],
             };
             let memory = MemoryPlan::with(&tree, limits, costs);
             let plan = Plan::new::<S>(tree.tree_and_layout(), source, &memory, threads);

@@ -3,7 +3,7 @@
 use luge::sprs::{CsMat, TriMat};
 use luge::{
     Analysis, BackendChoice, CpuEngine, DeviceEngine, Error, Factors, Inform, MatrixKind, Options,
-    SavedError, Scalar, Solver,
+    Regularization, SavedError, Scalar, Solver,
 };
 use luge_testkit::convert::turned;
 use luge_testkit::residual::{
@@ -152,9 +152,14 @@ fn a_real_matrix_given_as_complex_has_the_pivots_and_the_solution_of_the_real_pa
 fn what_complex_matrices_do_not_have_is_refused_by_the_name_of_the_option() {
     let a = turned::<C>(&CsMat::eye(3));
     let simulator = || on_cpu().backend(BackendChoice::Simulator { seed: 1 });
+    let regularization = Regularization::new(vec![1; 3], 1e-8);
     for (options, refused) in [
-        (simulator().kind(MatrixKind::Hermitian), "kind"),
-        (simulator().kind(MatrixKind::PositiveDefinite), "kind"),
+        (
+            simulator()
+                .kind(MatrixKind::Hermitian)
+                .regularization(Some(regularization)),
+            "regularization",
+        ),
         (
             simulator().device_engine(DeviceEngine::Columns),
             "device_engine",

@@ -3,7 +3,9 @@
 use std::marker::PhantomData;
 
 use luge_device::{Buffer, BufferView, BufferViewMut, PinnedBuffer, RecordBuffer, Stream, Uploads};
-use luge_gpu_kernels::refine::{self as kernels, LongRowsBuffers, RowsBuffers, Segment, measure};
+use luge_gpu_kernels::refine::{
+    self as kernels, CONJUGATED, LongRowsBuffers, RowsBuffers, Segment, measure,
+};
 use luge_kernel::math::{Complex, Field};
 use luge_sparse::{CompressedPattern, Scalar};
 use luge_symbolic::gpu::{Geometry, primitives};
@@ -37,6 +39,8 @@ pub struct DevicePattern {
     long_rows: LongRows,
     n: usize,
     num_values: usize,
+    /// Whether entries may have the bit [`CONJUGATED`].
+    is_flagged: bool,
 }
 
 /// Rows that several warps share.
@@ -149,6 +153,9 @@ impl Measures {
 }
 
 impl DevicePattern {
+    /// Most values of a matrix whose entries may be conjugates of them.
+    pub const MOST_CONJUGATED: usize = CONJUGATED as usize;
+
     /// Copies the pattern of a square matrix A, which is stored by rows, or if not `by_rows` by columns, to the device:
     /// for products with A, or if `transpose` with Aᵀ.
     ///
@@ -210,6 +217,34 @@ impl DevicePattern {
         Self::of_lines(stream, rows, entries, num_values)
     }
 
+    /// As [`upload_mapped`](Self::upload_mapped) for complex values, of which entry p is the conjugate if so `is_conjugated`.
+    ///
+    /// # Errors
+    ///
+    /// [`SolveError::Device`].
+    ///
+    /// # Panics
+    ///
+    /// As there, or if there are more than 2³¹ values, or not one answer for each entry.
+    #[track_caller]
+    pub fn upload_conjugated(
+        stream: &Stream,
+        rows: &CompressedPattern,
+        (entries, is_conjugated): (&[u32], &[bool]),
+        num_values: usize,
+    ) -> Result<Self, SolveError> {
+        assert!(num_values <= Self::MOST_CONJUGATED, "at most 2³¹ values");
+        assert_eq!(is_conjugated.len(), entries.len(), "an answer for each");
+        let own = Self::upload_mapped(stream, rows, entries, num_values)?;
+        let flag = |(&entry, &is): (&u32, &bool)| if is { entry | CONJUGATED } else { entry };
+        let flagged: Vec<u32> = entries.iter().zip(is_conjugated).map(flag).collect();
+        Ok(Self {
+            entries: stream.upload(&flagged)?,
+            is_flagged: true,
+            ..own
+        })
+    }
+
     fn of_lines(
         stream: &Stream,
         lines: &CompressedPattern,
@@ -229,6 +264,7 @@ impl DevicePattern {
             },
             n: lines.major_dim(),
             num_values,
+            is_flagged: false,
         };
         uploads.finish()?;
         Ok(there)
@@ -303,6 +339,10 @@ impl<W: RefineScalar> Residuals<W> {
         let DeviceMatrix { pattern, values } = a;
         let nrhs = self.words.len() / measure::LEN;
         assert_eq!(values.len(), pattern.num_values, "the values of A");
+        assert!(
+            !pattern.is_flagged || <W as Scalar>::COMPONENTS > 1,
+            "real values have no conjugates"
+        );
         assert_eq!(x.len(), pattern.n * nrhs, "nrhs solutions of length n");
         assert_eq!(b.len(), x.len(), "a right-hand side for each solution");
         assert_eq!(residual.len(), x.len(), "a residual for each solution");

@@ -75,7 +75,8 @@ impl<T: FrontField, const TILE: u32, K: EliminateLarge<T>> LargeFronts<T, TILE, 
         let mut e = thread;
         while e < count {
             let value_of_b = self.work.scaled(value, entry, seen);
-            let (row, column) = self.placed(tile, row_and_column(entry));
+            let (row, column, is_across) = self.placed(tile, row_and_column(entry));
+            let value_of_b = self.kind.form().counterpart_if(is_across, value_of_b);
             matrix.set(row, column, value_of_b);
             e += THREADS;
             if e < count {
@@ -112,15 +113,16 @@ impl<T: FrontField, const TILE: u32, K: EliminateLarge<T>> LargeFronts<T, TILE, 
         }
     }
 
-    /// Where an entry of the tile goes. On the diagonal of a symmetric front that is in the lower triangle.
+    /// Where an entry of the tile goes. On the diagonal of a symmetric front that is in the lower triangle, and whether it is
+    /// the counterpart that goes there.
     #[inlined]
-    fn placed(self, tile: Tile, (row, column): (u32, u32)) -> (u32, u32) {
+    fn placed(self, tile: Tile, (row, column): (u32, u32)) -> (u32, u32, bool) {
         let row = self.row_places.get(row as usize);
         let column = K::column_place(self, column);
         if K::SYMMETRIC && tile.row == tile.column {
-            (row.max(column), row.min(column))
+            (row.max(column), row.min(column), row < column)
         } else {
-            (row, column)
+            (row, column, false)
         }
     }
 
@@ -207,7 +209,8 @@ impl<T: FrontField, const TILE: u32, K: EliminateLarge<T>> LargeFronts<T, TILE, 
             }
             let total = warp::reduce_sum(total);
             if lane == 0 {
-                let (row, column) = self.placed(tile, row_and_column(sum.place()));
+                let (row, column, is_across) = self.placed(tile, row_and_column(sum.place()));
+                let total = self.kind.form().counterpart_if(is_across, total);
                 matrix.set(row, column, matrix.get(row, column) + total);
             }
             at += WARPS;
@@ -227,8 +230,9 @@ impl<T: FrontField, const TILE: u32, K: EliminateLarge<T>> LargeFronts<T, TILE, 
         let mut sum = first;
         let mut at = begin + thread::thread_idx_x();
         while at < count {
-            let (row, column) = self.placed(tile, row_and_column(sum.place));
-            let mut total = matrix.get(row, column);
+            let (row, column, is_across) = self.placed(tile, row_and_column(sum.place));
+            let counterpart = |entry: T| self.kind.form().counterpart_if(is_across, entry);
+            let mut total = counterpart(matrix.get(row, column));
             let mut addend = sum.addend;
             let mut sources = sum.sources;
             while addend < sum.end {
@@ -245,7 +249,7 @@ impl<T: FrontField, const TILE: u32, K: EliminateLarge<T>> LargeFronts<T, TILE, 
                     }
                 }
             }
-            matrix.set(row, column, total);
+            matrix.set(row, column, counterpart(total));
             at += THREADS;
             sum = self.read_sum(at);
         }
@@ -261,6 +265,7 @@ impl<T: FrontField, const TILE: u32, K: EliminateLarge<T>> LargeFronts<T, TILE, 
         let of_lane = |value: u32, lane: u32| warp::shuffle(warp::FULL_MASK, value, lane);
         let first = self.task().pieces();
         let is_on_diagonal = K::SYMMETRIC && tile.row == tile.column;
+        let form = self.kind.form();
         let mut at = 0;
         while at < count {
             let mut word = 0;
@@ -326,10 +331,12 @@ impl<T: FrontField, const TILE: u32, K: EliminateLarge<T>> LargeFronts<T, TILE, 
                             if i < rows && (s as u32) < count && !is_above {
                                 let mut at = places[x];
                                 let mut column = K::column_place(self, to[s]);
-                                if is_on_diagonal && at < column {
+                                let is_across = is_on_diagonal && at < column;
+                                if is_across {
                                     (at, column) = (column, at);
                                 }
-                                let sum = matrix.get(at, column) + values[s][x];
+                                let value = form.counterpart_if(is_across, values[s][x]);
+                                let sum = matrix.get(at, column) + value;
                                 matrix.set(at, column, sum);
                             }
                         }

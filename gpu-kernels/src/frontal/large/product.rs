@@ -483,12 +483,13 @@ impl<T: FrontField, const TILE: u32, K: EliminateLarge<T>> LargeFronts<T, TILE, 
         // With a neighbour on each side, but for those of a later step, which need not be there yet: no pivot of order 2 is
         // in two tiles.
         let end = (at - at % TILE + TILE).min(pivots);
+        let form = self.kind.form();
         let mut values = [T::ZERO; MOST + 2];
         let mut blocks = [[T::ZERO; 2]; MOST + 2];
         for x in 0..2 * F + 2 {
             let p = ((first + x as u32).max(1) - 1).min(end - 1);
             let place = source.first + wide_product(p, source.of_pivots);
-            values[x] = self.work.factors.get(place as usize);
+            values[x] = form.counterpart(self.work.factors.get(place as usize));
             blocks[x] = self.kind.kept(tile.start + p);
         }
         if first == 0 {
@@ -498,7 +499,7 @@ impl<T: FrontField, const TILE: u32, K: EliminateLarge<T>> LargeFronts<T, TILE, 
         let mut scaled = [T::ZERO; MOST];
         for x in 0..2 * F {
             let sum = values[x + 1] * blocks[x + 1][0];
-            let sum = values[x + 2].mul_add(blocks[x + 1][1], sum);
+            let sum = values[x + 2].mul_add(form.counterpart(blocks[x + 1][1]), sum);
             scaled[x] = values[x].mul_add(blocks[x][1], sum);
         }
         scaled

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::frontal::columns::Columns;
 use crate::frontal::plan::{SymmetricWork, THREADS, kind, report};
-use crate::frontal::symmetric::{Expectation, FrontKind, Group, Verdict, all_serve};
+use crate::frontal::symmetric::{Expectation, Form, FrontKind, Group, Verdict, all_serve};
 use crate::frontal::work::Seen;
 
 /// What large fronts of symmetric matrices need beside the others. Arrays have a place for each column of a tile or of a
@@ -39,6 +39,11 @@ impl<T: Field, E: Expectation<T>> FrontKind<T> for LargeSymmetric<T, E> {
     #[inlined]
     fn kept(self, pivot: u32) -> [T; 2] {
         self.work.kept(pivot)
+    }
+
+    #[inlined]
+    fn form(self) -> Form {
+        self.work.form()
     }
 }
 
@@ -245,7 +250,7 @@ impl<T: FrontField, E: Expectation<T>, const TILE: u32> LargeFronts<T, TILE, Lar
         let is_first = lane < pivots && self.kind_of(j + lane) == kind::FIRST_OF_TWO;
         let firsts = warp::ballot(warp::FULL_MASK, is_first);
         // Of the pivot of the panel whose number is the lane's.
-        let expectation = self.kind.expectation;
+        let (expectation, form) = (self.kind.expectation, self.kind.form());
         let expected = expectation.expected(of_tile + j + lane.min(pivots - 1));
         let mut came = columns.first(0);
         let mut p = 0;
@@ -269,7 +274,7 @@ impl<T: FrontField, E: Expectation<T>, const TILE: u32> LargeFronts<T, TILE, Lar
             let mut tried = seen.before_trial();
             if !E::OF_SIGNS && firsts >> p & 1 != 0 {
                 let ([first, second], next) =
-                    columns.eliminate_two(&self.work, p, came, &mut tried);
+                    columns.eliminate_two((&self.work, form), p, came, &mut tried);
                 if TRIAL && !(serve(p + 2, first, &tried) && serve(p + 2, second, &tried)) {
                     break;
                 }
@@ -286,7 +291,8 @@ impl<T: FrontField, E: Expectation<T>, const TILE: u32> LargeFronts<T, TILE, Lar
                         expectation.note_replaced(&self.work, of_tile + j + p);
                     }
                 }
-                let (mut column, next) = columns.eliminate_one(&self.work, p, came, &mut tried);
+                let (mut column, next) =
+                    columns.eliminate_one((&self.work, form), p, came, &mut tried);
                 if TRIAL && !serve(p + 1, column, &tried) {
                     break;
                 }
@@ -305,6 +311,7 @@ impl<T: FrontField, E: Expectation<T>, const TILE: u32> LargeFronts<T, TILE, Lar
     /// Puts the rows of D·Lᵀ of a panel above the diagonal, in the columns `from..to`.
     #[inlined]
     fn scale_rows(self, matrix: Matrix<T>, (j, pivots): (u32, u32), (from, to): (u32, u32)) {
+        let form = self.kind.form();
         let mut column = from + thread::thread_idx_x();
         while column < to {
             // With a neighbour on each side; behind the panel its last pivot once more, which is left away.
@@ -312,15 +319,15 @@ impl<T: FrontField, E: Expectation<T>, const TILE: u32> LargeFronts<T, TILE, Lar
             let mut off = [T::ZERO; PANEL as usize + 1];
             for p in 0..PANEL as usize {
                 let pivot = j + (p as u32).min(pivots - 1);
-                lower[p + 1] = matrix.get(column, pivot);
+                lower[p + 1] = form.counterpart(matrix.get(column, pivot));
                 if self.kind_of(pivot) == kind::FIRST_OF_TWO {
                     off[p + 1] = matrix.get(pivot, pivot + 1);
                 }
             }
             for p in 0..PANEL as usize {
                 let pivot = j + (p as u32).min(pivots - 1);
-                let sum = matrix.get(pivot, pivot) * lower[p + 1];
-                let sum = off[p + 1].mul_add(lower[p + 2], sum);
+                let sum = form.on_diagonal(matrix.get(pivot, pivot)) * lower[p + 1];
+                let sum = form.counterpart(off[p + 1]).mul_add(lower[p + 2], sum);
                 let sum = off[p].mul_add(lower[p], sum);
                 if (p as u32) < pivots {
                     matrix.set(pivot, column, sum);
@@ -379,9 +386,11 @@ impl<T: FrontField, E: Expectation<T>, const TILE: u32> LargeFronts<T, TILE, Lar
         seen: &mut Seen<T>,
     ) -> u32 {
         let m = tile.rows;
+        let form = self.kind.form();
         tile.after(first).for_each(|i, j| {
             if i < j {
-                matrix.set(first + i, first + j, matrix.get(first + j, first + i));
+                let across = form.counterpart(matrix.get(first + j, first + i));
+                matrix.set(first + i, first + j, across);
             }
         });
         thread::sync_threads();
@@ -437,12 +446,13 @@ impl<T: FrontField, E: Expectation<T>, const TILE: u32> LargeFronts<T, TILE, Lar
             lanes: warp::WARP_SIZE,
         };
         let entry = |i: u32, p: u32| matrix.get(i, p);
+        let form = self.kind.form();
         let mut not_finite = k;
         let mut first = j;
         while first < k {
             let column = first + own;
             if column < k {
-                let mut said = self.work.verdict(group, entry, column, (j, k, m));
+                let mut said = self.work.verdict(group, (entry, form), column, (j, k, m));
                 if said == Verdict::NOT_FINITE {
                     not_finite = not_finite.min(column);
                     said = Verdict::UNFIT;
@@ -505,7 +515,8 @@ impl<T: FrontField, E: Expectation<T>, const TILE: u32> LargeFronts<T, TILE, Lar
     #[inlined]
     fn eliminate_one(self, tile: Tile, matrix: Matrix<T>, j: u32, seen: &mut Seen<T>) {
         let thread = thread::thread_idx_x();
-        let d = matrix.get(j, j);
+        let form = self.kind.form();
+        let d = form.on_diagonal(matrix.get(j, j));
         let inverse = d.reciprocal();
         if thread == 0 {
             self.kind.kinds.set(j as usize, kind::ONE);
@@ -524,7 +535,7 @@ impl<T: FrontField, E: Expectation<T>, const TILE: u32> LargeFronts<T, TILE, Lar
                 let (i, q) = (i + j + 1, q + j + 1);
                 let sum = (-matrix.get(i, j)).mul_add(matrix.get(j, q), matrix.get(i, q));
                 matrix.set(i, q, sum);
-                matrix.set(q, i, sum);
+                matrix.set(q, i, form.counterpart_if(i != q, sum));
             }
         });
         thread::sync_threads();
@@ -534,12 +545,15 @@ impl<T: FrontField, E: Expectation<T>, const TILE: u32> LargeFronts<T, TILE, Lar
     #[inlined]
     fn eliminate_two(self, tile: Tile, matrix: Matrix<T>, j: u32, seen: &mut Seen<T>) {
         let thread = thread::thread_idx_x();
+        let form = self.kind.form();
+        // What is below the diagonal is cleared at once.
         let block = [
-            matrix.get(j, j),
-            matrix.get(j, j + 1),
-            matrix.get(j + 1, j + 1),
+            form.on_diagonal(matrix.get(j, j)),
+            form.counterpart(matrix.get(j, j + 1)),
+            form.on_diagonal(matrix.get(j + 1, j + 1)),
         ];
-        let [e11, e21, e22] = self.work.inverse(block, seen);
+        let [e11, e21, e22] = self.work.inverse(block, form, seen);
+        let e12 = form.counterpart(e21);
         if thread == 0 {
             self.kind.kinds.set(j as usize, kind::FIRST_OF_TWO);
             self.kind.kinds.set(j as usize + 1, kind::SECOND_OF_TWO);
@@ -551,17 +565,20 @@ impl<T: FrontField, E: Expectation<T>, const TILE: u32> LargeFronts<T, TILE, Lar
             seen.entry(first, false);
             seen.entry(second, false);
             matrix.set(i, j, e21.mul_add(second, e11 * first));
-            matrix.set(i, j + 1, e22.mul_add(second, e21 * first));
+            matrix.set(i, j + 1, e22.mul_add(second, e12 * first));
             i += THREADS;
         }
         thread::sync_threads();
+        if T::COMPONENTS > 1 && thread == 0 {
+            matrix.set(j, j + 1, block[1]);
+        }
         tile.after(j + 2).for_each(|i, q| {
             if q <= i {
                 let (i, q) = (i + j + 2, q + j + 2);
                 let sum = (-matrix.get(i, j)).mul_add(matrix.get(j, q), matrix.get(i, q));
                 let sum = (-matrix.get(i, j + 1)).mul_add(matrix.get(j + 1, q), sum);
                 matrix.set(i, q, sum);
-                matrix.set(q, i, sum);
+                matrix.set(q, i, form.counterpart_if(i != q, sum));
             }
         });
         thread::sync_threads();
@@ -615,7 +632,7 @@ impl<T: FrontField, E: Expectation<T>, const TILE: u32> LargeFronts<T, TILE, Lar
             let mut inverse = [d.reciprocal(), d, T::ZERO];
             if of_kind == kind::FIRST_OF_TWO {
                 let next = self.kind.kept(pivot + 1)[0];
-                inverse = self.work.inverse([d, off, next], seen);
+                inverse = self.work.inverse([d, off, next], self.kind.form(), seen);
             }
             for x in 0..3 {
                 other.set(x as u32, thread, inverse[x]);
@@ -652,7 +669,7 @@ impl<T: FrontField, E: Expectation<T>, const TILE: u32> LargeFronts<T, TILE, Lar
             seen.entry(second, false);
             let (e11, e21, e22) = (other.get(0, p), other.get(1, p), other.get(2, p));
             found[0] = e21.mul_add(second, e11 * first);
-            found[1] = e22.mul_add(second, e21 * first);
+            found[1] = e22.mul_add(second, self.kind.form().counterpart(e21) * first);
         } else if of_kind == kind::ONE {
             let (inverse, d) = (other.get(0, p), other.get(1, p));
             let counts_as_zero = |value: T| self.work.counts_as_zero(value.magnitude());
@@ -679,7 +696,7 @@ impl<T: FrontField, E: Expectation<T>, const TILE: u32> LargeFronts<T, TILE, Lar
         }
     }
 
-    /// Copies the triangle of L on the diagonal behind the tile, transposed, with ones on the diagonal, as
+    /// Copies the counterparts of the triangle of L on the diagonal behind the tile, transposed, with ones on the diagonal, as
     /// [`solve_upper`] wants it.
     #[inlined]
     fn read_transposed(self, tile: Tile) {
@@ -697,7 +714,8 @@ impl<T: FrontField, E: Expectation<T>, const TILE: u32> LargeFronts<T, TILE, Lar
         for x in 0..PART_VALUES {
             let j = column + x as u32 * (THREADS / PART);
             if row < pivots && j <= row {
-                other.set(j, row, if j == row { T::ONE } else { values[x] });
+                let across = self.kind.form().counterpart(values[x]);
+                other.set(j, row, if j == row { T::ONE } else { across });
             }
         }
         if thread < pivots {

@@ -194,7 +194,7 @@ impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usiz
             }
             let mut r = 0;
             while r < R {
-                value[r] *= inverse;
+                value[r] = self.kind.turned(value[r] * inverse);
                 r += 1;
             }
             self.finish(chunk, 0, e, value);

@@ -90,7 +90,7 @@ impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usiz
                     let rhs = chunk.first as usize + r;
                     let value = if rhs < self.nrhs as usize {
                         let exponent = places.exponents.get(e) - self.exponent(rhs);
-                        T::narrow(shifted(given(e, rhs), exponent))
+                        T::narrow(self.kind.given(shifted(given(e, rhs), exponent)))
                     } else {
                         T::ZERO
                     };
@@ -118,7 +118,7 @@ impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usiz
         while r < N {
             if first + r < self.nrhs as usize {
                 let exponent = exponent + self.exponent(first + r);
-                let value = shifted(value[r].widen(), exponent);
+                let value = shifted(self.kind.found(value[r]).widen(), exponent);
                 self.vectors.x.set((first + r) * self.n() + to, value);
             }
             r += 1;

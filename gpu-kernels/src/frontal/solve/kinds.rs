@@ -6,6 +6,8 @@
 //! | (L·U)ᵀ | Uᵀ | | Lᵀ |
 //! | L·D·Lᵀ | L | D⁻¹ | Lᵀ |
 //!
+//! Where the matrix is Hermitian, Lᴴ·x = y is solved as Lᵀ·x̄ = ȳ: what goes down is conjugated before and behind.
+//!
 //! L has a unit diagonal and goes with the exchanges of rows, U is divided by and does not: so all that a direction does
 //! follows from which of the two it uses.
 
@@ -14,7 +16,8 @@ use luge_kernel::record::InGlobal;
 
 use super::Front;
 use super::handover::{take, take_several};
-use super::layout::{Couplings, Factored, SingleIn, factors};
+use super::layout::{CONJUGATED, Couplings, Factored, HERMITIAN, SingleIn, factors};
+use crate::frontal::symmetric::Form;
 
 /// A direction of a solve, and what it uses of each front: a triangle of the pivots' block, as it is stored or transposed,
 /// and the panel beside it, by columns, one a pivot.
@@ -87,6 +90,15 @@ pub(super) trait Kind<T: Field>: Copy {
     /// Whether the triangle of a direction is solved with.
     fn goes(self, is_up: bool) -> bool;
 
+    /// What goes up for an entry of a right-hand side.
+    fn given(self, entry: T::Wide) -> T::Wide;
+
+    /// The entry of a solution for what went down.
+    fn found(self, entry: T) -> T;
+
+    /// What goes down for what went up, but for D.
+    fn turned(self, entry: T) -> T;
+
     /// The entries right of the diagonal blocks, if there may be any.
     fn couplings(self) -> Option<Couplings<T>>;
 
@@ -129,6 +141,21 @@ impl<T: Field, const STRIPS: bool> Kind<T> for General<T, STRIPS> {
     }
 
     #[inlined]
+    fn given(self, entry: T::Wide) -> T::Wide {
+        entry
+    }
+
+    #[inlined]
+    fn found(self, entry: T) -> T {
+        entry
+    }
+
+    #[inlined]
+    fn turned(self, entry: T) -> T {
+        entry
+    }
+
+    #[inlined]
     fn couplings(self) -> Option<Couplings<T>> {
         Some(self.couplings)
     }
@@ -150,12 +177,21 @@ impl<T: Field, const STRIPS: bool> Kind<T> for General<T, STRIPS> {
     }
 }
 
+#[inlined]
+fn conjugate_if<F: Field>(turns: bool, number: F) -> F {
+    if F::COMPONENTS > 1 && turns {
+        number.conjugate()
+    } else {
+        number
+    }
+}
+
 /// L·D·Lᵀ, or some of these factors.
 #[derive(Clone, Copy)]
 pub(super) struct Symmetric<T: Field, const STRIPS: bool> {
-    /// Which of them: see [`factors`].
+    /// Which of them: see [`factors`], [`HERMITIAN`] and [`CONJUGATED`].
     pub factors: u32,
-    /// Two values for each pivot: its entry of D, and that which couples it to the next one.
+    /// Two values for each pivot: its entry of D, and the one below it that couples it to the next one.
     pub diagonal: Global<T>,
 }
 
@@ -164,6 +200,19 @@ impl<T: Field, const STRIPS: bool> Symmetric<T, STRIPS> {
     #[inlined]
     fn has_d(self) -> bool {
         self.factors & factors::D != 0
+    }
+
+    #[inlined]
+    fn form(self) -> Form {
+        Form {
+            is_hermitian: self.factors & HERMITIAN != 0,
+        }
+    }
+
+    /// Whether what goes down are conjugates.
+    #[inlined]
+    fn turns(self) -> bool {
+        self.form().is_hermitian && self.factors & factors::TRANSPOSED_L != 0
     }
 
     /// One over the entry of D for a pivot of order 1; zero for a zero pivot, whose unknown may be anything.
@@ -202,8 +251,11 @@ impl<T: Field, const STRIPS: bool> Symmetric<T, STRIPS> {
             .max(e.magnitude())
             .max(d_other.magnitude())
             .reciprocal();
-        let determinant = d.scale(unit) * d_other - e.scale(unit) * e;
+        let form = self.form();
+        let across = e.scale(unit) * form.counterpart(e);
+        let determinant = form.on_diagonal(d.scale(unit) * d_other - across);
         let inverse = determinant.reciprocal();
+        let e = form.counterpart_if(!is_second, e);
         (
             d_other.scale(unit) * inverse,
             -(e.scale(unit) * inverse),
@@ -234,6 +286,21 @@ impl<T: Field, const STRIPS: bool> Kind<T> for Symmetric<T, STRIPS> {
     }
 
     #[inlined]
+    fn given(self, entry: T::Wide) -> T::Wide {
+        conjugate_if(self.factors & CONJUGATED != 0, entry)
+    }
+
+    #[inlined]
+    fn found(self, entry: T) -> T {
+        conjugate_if(self.turns() != (self.factors & CONJUGATED != 0), entry)
+    }
+
+    #[inlined]
+    fn turned(self, entry: T) -> T {
+        conjugate_if(self.turns(), entry)
+    }
+
+    #[inlined]
     fn couplings(self) -> Option<Couplings<T>> {
         None
     }
@@ -256,7 +323,13 @@ impl<T: Field, const STRIPS: bool> Kind<T> for Symmetric<T, STRIPS> {
         wanted: bool,
     ) -> [T; N] {
         if !self.has_d() {
-            return take(eliminated, place(pivot), wanted);
+            let mut values: [T; N] = take(eliminated, place(pivot), wanted);
+            let mut r = 0;
+            while T::COMPONENTS > 1 && r < N {
+                values[r] = self.turned(values[r]);
+                r += 1;
+            }
+            return values;
         }
         let (own, other, of_other) = self.row_of_inverse(if wanted { pivot } else { 0 });
         let is_two = wanted && of_other != pivot;
@@ -270,11 +343,12 @@ impl<T: Field, const STRIPS: bool> Kind<T> for Symmetric<T, STRIPS> {
         let mut r = 0;
         while r < N {
             let of_own = own * values[0][r];
-            values[0][r] = if is_two {
+            let sum = if is_two {
                 other.mul_add(values[1][r], of_own)
             } else {
                 of_own
             };
+            values[0][r] = self.turned(sum);
             r += 1;
         }
         values[0]

@@ -224,6 +224,13 @@ pub mod factors {
 /// solve is several launches, each with some of the tasks.
 pub const GOES_ON: u32 = 8;
 
+/// Bit beside those of [`factors`]: what is solved with in place of Lᵀ is Lᴴ.
+pub const HERMITIAN: u32 = 16;
+
+/// Bit beside those of [`factors`]: conjugates of the right-hand sides are solved for, and conjugates of the solutions are the
+/// answer. So a Hermitian matrix is solved with transposed.
+pub const CONJUGATED: u32 = 32;
+
 /// Right-hand sides of one launch, at most.
 pub const MAX_NRHS: usize = 64;
 

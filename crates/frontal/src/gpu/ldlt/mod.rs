@@ -1,25 +1,23 @@
 //! Factors L·D·Lᵀ of one symmetric matrix.
 
 mod habit;
+mod launch;
 mod search;
 mod signs;
 
-use std::ops::Range;
 use std::sync::Arc;
 
-use luge_device::{Buffer, DeviceError, KernelDesc, LaunchConfig, Stream};
-use luge_gpu_kernels::frontal::ldlt as kernels;
-use luge_gpu_kernels::frontal::plan::{SymmetricWorkBuffers, report as words};
+use luge_device::{Buffer, DeviceError, Stream};
+use luge_gpu_kernels::frontal::plan::report as words;
 use luge_sparse::num_traits::Float;
 use luge_sparse::{Inertia, PivotKind, PivotPolicy, RealScalar, ResolvedSymmetric, Scalar};
 
 use self::habit::Habit;
+use self::launch::{LdltKernels, Mode};
 pub use self::signs::ExpectedPivots;
 use self::signs::Signs;
 use super::delays::{UploadTree, in_order};
-use super::launch::{
-    Arguments, Factorization, FrontKernels, OwnValues, Report, Results, Rule, Workspace,
-};
+use super::launch::{Factorization, Report, Results, Rule, Workspace};
 use super::scalar::{RealOf, WideOf};
 use super::streamed::StoredPanels;
 use super::tree::DeviceTree;
@@ -172,112 +170,6 @@ impl<T: DeviceScalar> Panels<T> {
 /// Whether signs of pivots are expected.
 fn is_signed(pivots: &PivotPolicy) -> bool {
     matches!(pivots.kind, PivotKind::Signed { .. })
-}
-
-/// How a launch comes by its pivots.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mode {
-    /// It searches them.
-    Search,
-    /// They are known.
-    Known,
-    /// They are the diagonal, and have to be positive.
-    Definite,
-    /// They are the diagonal, each of the sign that is expected of it.
-    Signed,
-}
-
-/// The kernels of LDLᵀ.
-struct LdltKernels<'a, T: DeviceScalar> {
-    mode: Mode,
-    /// In fronts of one tile, and of several.
-    known_l: [RealOf<T>; 2],
-    diagonal: &'a mut Buffer<T>,
-    found_places: &'a mut Buffer<u32>,
-    signs: Option<&'a mut Signs<T>>,
-}
-
-impl<T: DeviceScalar> FrontKernels<T> for LdltKernels<'_, T> {
-    type On<'b>
-        = LdltKernels<'b, T>
-    where
-        Self: 'b;
-
-    fn on<'b>(&'b self, there: &'b mut OwnValues<T>) -> LdltKernels<'b, T> {
-        assert!(
-            self.signs.is_none(),
-            "what is expected of pivots is on one device"
-        );
-        LdltKernels {
-            mode: self.mode,
-            known_l: self.known_l,
-            diagonal: &mut there.diagonal,
-            found_places: &mut there.found_places,
-            signs: None,
-        }
-    }
-
-    fn fetch(
-        &mut self,
-        stream: &Stream,
-        there: &OwnValues<T>,
-        pivots: Range<usize>,
-    ) -> Result<(), DeviceError> {
-        let entries = 2 * pivots.start..2 * pivots.end;
-        let from = there.diagonal.slice(entries.clone());
-        stream.copy_across(&mut self.diagonal.slice_mut(entries), &from)?;
-        if self.mode == Mode::Search {
-            let from = there.found_places.slice(pivots.clone());
-            stream.copy_across(&mut self.found_places.slice_mut(pivots), &from)?;
-        }
-        Ok(())
-    }
-
-    fn leave_panels(&self) -> bool {
-        true
-    }
-
-    fn desc(&self, _: bool) -> &'static KernelDesc {
-        match self.mode {
-            Mode::Search => kernels::ldlt_fronts_search::desc::<T>(),
-            Mode::Known | Mode::Definite => kernels::ldlt_fronts::desc::<T>(),
-            Mode::Signed => T::signed_fronts(),
-        }
-    }
-
-    unsafe fn launch(
-        &mut self,
-        stream: &Stream,
-        config: &LaunchConfig,
-        is_wide: bool,
-        arguments: Arguments<'_, T>,
-    ) -> Result<(), DeviceError> {
-        assert!(!is_wide, "no front of a symmetric matrix is wide");
-        let Arguments { work, small, large } = arguments;
-        let symmetric = SymmetricWorkBuffers {
-            known_l: self.known_l[0],
-            known_l_of_tile: self.known_l[1],
-            definite: (self.mode == Mode::Definite).into(),
-            diagonal: &mut *self.diagonal,
-            found_places: &mut *self.found_places,
-        };
-        // SAFETY: the caller's contract.
-        unsafe {
-            match (self.mode, &mut self.signs) {
-                (Mode::Search, _) => kernels::ldlt_fronts_search::launch::<T, _>(
-                    stream, config, work, symmetric, small, large,
-                ),
-                (Mode::Signed, Some(signs)) => {
-                    let expected = signs.buffers();
-                    let plans = (small, large);
-                    T::launch_signed_fronts(stream, config, work, symmetric, expected, plans)
-                }
-                _ => kernels::ldlt_fronts::launch::<T, _>(
-                    stream, config, work, symmetric, small, large,
-                ),
-            }
-        }
-    }
 }
 
 /// Whether known pivots serve the values that were factorized with them.
@@ -785,6 +677,7 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
         };
         let mut kernels = LdltKernels {
             mode,
+            form: self.tree.form,
             known_l: known_l.map(RealScalar::from_f64),
             diagonal,
             found_places,

@@ -17,7 +17,9 @@ mod small;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use luge_gpu_kernels::frontal::plan::{Child, Piece, SmallFront, Sum, Task, Wait, place};
+use luge_gpu_kernels::frontal::plan::{
+    CONJUGATED, Child, Piece, SmallFront, Sum, Task, Wait, place,
+};
 use luge_sparse::etree::NONE;
 
 use self::elements::Elements;
@@ -37,6 +39,8 @@ pub(super) struct Source<'a> {
     pub entries: &'a [u32],
     pub rows: &'a PlacedOnHost,
     pub cols: &'a PlacedOnHost,
+    /// Whether each entry is the conjugate of its value where it goes; empty if B is not Hermitian.
+    pub conjugated: &'a [bool],
 }
 
 /// The records of a plan, and how long its counters are.
@@ -237,11 +241,16 @@ impl<S: Storage> Planner<'_, S> {
             entries,
             rows,
             cols,
+            conjugated,
         } = self.source;
         let of_row = rows.exponents[position(cell.0)];
         let of_column = cols.exponents[position(cell.1)];
-        let source = entries[self.layout.source[e] as usize];
-        [source, place(row, column, of_row + of_column)]
+        let entry = self.layout.source[e] as usize;
+        let place = place(row, column, of_row + of_column);
+        // Of a matrix that is not Hermitian there is none.
+        let is_conjugated = conjugated.get(entry).is_some_and(|&is| is);
+        let flag = if is_conjugated { CONJUGATED } else { 0 };
+        [entries[entry], place | flag]
     }
 
     fn entry_range(&self, s: usize) -> std::ops::Range<usize> {
@@ -330,12 +339,14 @@ pub(super) mod tests {
             block_ptr: &[0, n],
             coupling: &Arc::new(coupling),
             coupling_entries: &[],
+            conjugated: None,
         };
         let (rows, cols) = placement.placed(tree.perm(), 1);
         of(Source {
             entries: placement.entries,
             rows: &rows,
             cols: &cols,
+            conjugated: &[],
         })
     }
 

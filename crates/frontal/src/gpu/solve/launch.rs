@@ -5,9 +5,10 @@ use std::ops::Range;
 use luge_device::{Buffer, LaunchConfig, SliceMut, Stream};
 use luge_gpu_kernels::frontal::solve as kernels;
 use luge_gpu_kernels::frontal::solve::layout::{
-    CouplingsBuffers, FactoredBuffers, GOES_ON, MANY, MAX_NRHS, PlacesBuffers, THREADS,
-    VectorsBuffers, control as words, factors,
+    CONJUGATED, CouplingsBuffers, FactoredBuffers, GOES_ON, HERMITIAN, MANY, MAX_NRHS,
+    PlacesBuffers, THREADS, VectorsBuffers, control as words, factors,
 };
+use luge_sparse::Form;
 
 use super::links::{Pass, passes};
 use super::plan::DeviceLists;
@@ -27,6 +28,9 @@ fn most_at_once(bytes_of_one: usize, of_elements: usize) -> usize {
     chunks.clamp(1, MAX_NRHS / MANY) * MANY
 }
 
+/// No bit of the kernels.
+const TRANSPOSED: u32 = 1 << 31;
+
 /// Which of the factors of P·B·Pᵀ = L·D·Lᵀ a solve is with. The solves with [`L`](Self::L), [`D`](Self::D) and
 /// [`TRANSPOSED_L`](Self::TRANSPOSED_L) one after the other are the one with [`ALL`](Self::ALL).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,15 +41,27 @@ impl SymmetricFactors {
     pub const L: Self = Self(factors::L);
     /// D·X = R, each pivot's entry in the place of its column; zero where the pivot is zero.
     pub const D: Self = Self(factors::D);
-    /// Lᵀ·P·X = R, with each pivot's entry of R in the place of its column.
+    /// Lᵀ·P·X = R, with each pivot's entry of R in the place of its column; of a Hermitian matrix with Lᴴ.
     pub const TRANSPOSED_L: Self = Self(factors::TRANSPOSED_L);
-    /// D·Lᵀ·P·X = R.
+    /// D·Lᵀ·P·X = R, or with Lᴴ.
     pub const D_AND_TRANSPOSED_L: Self = Self(factors::D | factors::TRANSPOSED_L);
     /// B·X = R.
     pub const ALL: Self = Self(factors::ALL);
+    /// Bᵀ·X = R, which is another matrix only if B is complex and Hermitian.
+    pub const ALL_TRANSPOSED: Self = Self(factors::ALL | TRANSPOSED);
 
     fn has(self, factor: u32) -> bool {
         self.0 & factor != 0
+    }
+
+    /// The word of the kernels for a matrix of this form.
+    fn word(self, form: Form) -> u32 {
+        let given = self.0 & !TRANSPOSED;
+        match (form, self.has(TRANSPOSED)) {
+            (Form::Symmetric, _) => given,
+            (Form::Hermitian, false) => given | HERMITIAN,
+            (Form::Hermitian, true) => given | HERMITIAN | CONJUGATED,
+        }
     }
 }
 
@@ -280,7 +296,7 @@ impl<T: DeviceScalar, S: Storage> Solve<'_, T, S> {
                     T::launch_general_solve(stream, &config, which, own, arguments)?;
                 }
                 Kind::Symmetric { factors, diagonal } => {
-                    let own = (factors.0 | goes_on, diagonal);
+                    let own = (factors.word(self.tree.form) | goes_on, diagonal);
                     T::launch_symmetric_solve(stream, &config, which, own, arguments)?;
                 }
             }

@@ -55,7 +55,7 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
         self.solve_in_workspace(stream, x, nrhs, factors, true)
     }
 
-    /// As [`solve`](Self::solve) for one right-hand side, with the scaled matrix, its rows and columns in the order of A.
+    /// As [`solve_with`](Self::solve_with) for one right-hand side, with the scaled matrix, its rows and columns in the order of A.
     ///
     /// # Errors
     ///
@@ -69,8 +69,9 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
         &mut self,
         stream: &Stream,
         x: &mut impl BufferViewMut<WideOf<T>>,
+        factors: SymmetricFactors,
     ) -> Result<(), DeviceFrontalError> {
-        self.solve_in_workspace(stream, x, 1, SymmetricFactors::ALL, false)
+        self.solve_in_workspace(stream, x, 1, factors, false)
     }
 
     #[track_caller]

@@ -75,6 +75,8 @@ pub enum Benchmark {
     Symbolic,
     /// What a group of devices shares, on one and on several.
     Devices,
+    /// A circuit at many frequencies: a batch, and one after another.
+    Sweep,
     /// Luge beside its peers, from the matrix to refined solutions.
     #[serde(alias = "cpu", alias = "numeric", alias = "end-to-end")]
     Peers,
@@ -86,6 +88,7 @@ impl Benchmark {
         match self {
             Self::Symbolic => "The symbolic phase on a device",
             Self::Devices => "Groups of devices",
+            Self::Sweep => "Sweeps of frequencies",
             Self::Peers => "Luge and its peers",
         }
     }
@@ -317,6 +320,10 @@ pub enum Phase {
     SolveRefined,
     /// Supernodes of a filled pattern.
     Supernodes,
+    /// A refactorization and a solve of every system of a sweep; values and right-hand sides are on the host.
+    Sweep,
+    /// The same on the device.
+    SweepResident,
 }
 
 impl Phase {
@@ -356,6 +363,8 @@ impl Phase {
             Self::SolveManyResident => "solve 16 (on device)",
             Self::SolveRefined => "solve refined",
             Self::Supernodes => "supernodes",
+            Self::Sweep => "sweep",
+            Self::SweepResident => "sweep (on device)",
         }
     }
 }

@@ -282,6 +282,52 @@ fn small_signals_are_made_of_two_real_matrices() {
 }
 
 #[test]
+fn a_sweep_is_solved_as_a_batch_and_one_after_another() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let json = folder.path().join("out.json").display().to_string();
+    let sweep = |words: &[&str]| {
+        let common = ["sweep", "--frequencies=3", "--samples=1", "--json", &json];
+        luge_bench(&[&common[..], words].concat())
+    };
+    let klu = match Found::load("klu", None) {
+        Ok(_) => "--peers=klu",
+        Err(missing) => {
+            skip_loudly(1, &missing.to_string());
+            "--peers=none"
+        }
+    };
+    let output = sweep(&["--family=ac-multiplier:100", "--backend=sim", klu]);
+    assert!(output.status.success(), "{output:?}");
+    let results = Results::read(Path::new(&json)).expect("results");
+    assert_eq!(results.benchmark, Benchmark::Sweep);
+    let runs = &results.matrices[0].runs;
+    let expected = [
+        (LUGE, "batch"),
+        (LUGE, "one after another"),
+        ("klu", "one after another"),
+    ];
+    for (run, (solver, variant)) in runs.iter().zip(expected) {
+        assert_eq!((&*run.solver, &*run.variant), (solver, variant));
+        let error = run.errors.refactorized.expect("it is measured");
+        assert!(error < 1e-13, "{solver}, {variant}: {error}");
+        assert!(run.seconds(Phase::Sweep).is_some());
+        let on_device = run.seconds(Phase::SweepResident).is_some();
+        assert_eq!(on_device, solver == LUGE, "{solver}, {variant}");
+    }
+    assert_eq!(runs.len(), if klu == "--peers=klu" { 3 } else { 2 });
+
+    let real = sweep(&["--family=circuit:100", "--backend=cpu"]);
+    let said = String::from_utf8_lossy(&real.stderr).into_owned();
+    assert!(!real.status.success() && said.contains("complex"), "{said}");
+    let unknown = sweep(&[
+        "--family=ac-multiplier:100",
+        "--backend=cpu",
+        "--peers=superlu",
+    ]);
+    assert!(!unknown.status.success());
+}
+
+#[test]
 fn nothing_at_all_is_a_failure() {
     let folder = tempfile::tempdir().expect("a folder");
     let words = ["--generated", "--peers=none"];

@@ -164,7 +164,8 @@ pub fn ratios(
 /// The phases that any run has, in their order.
 fn phases(results: &Results) -> Vec<Phase> {
     let runs = || results.matrices.iter().flat_map(|matrix| &matrix.runs);
-    let all = Phase::ALL.into_iter().chain([Phase::Supernodes]);
+    let others = [Phase::Supernodes, Phase::Sweep, Phase::SweepResident];
+    let all = Phase::ALL.into_iter().chain(others);
     all.filter(|phase| runs().any(|run| run.phases.contains_key(phase)))
         .collect()
 }

@@ -7,7 +7,8 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use luge::device::{Device, DeviceError, SimulatorOptions};
-use luge::{BackendChoice, DeviceEngine};
+use luge::{BackendChoice, DeviceEngine, ResidualCheck};
+use luge_peers::{Missing, cudss};
 use luge_testkit::corpus::Kind;
 
 use crate::results::{LUGE, Results, Settings, write_json};
@@ -173,6 +174,27 @@ impl From<Backend> for BackendChoice {
     }
 }
 
+/// When a refactorization on a device is measured by a solve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Check {
+    /// Each.
+    Always,
+    /// Where what is known of the factors leaves a doubt.
+    WhereInDoubt,
+    /// None.
+    Never,
+}
+
+impl From<Check> for ResidualCheck {
+    fn from(check: Check) -> Self {
+        match check {
+            Check::Always => Self::Always,
+            Check::WhereInDoubt => Self::WhereInDoubt,
+            Check::Never => Self::Never,
+        }
+    }
+}
+
 /// What factorizes on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum EngineName {
@@ -206,7 +228,11 @@ pub struct SourceArguments {
     /// Generated matrices, instead of a corpus.
     #[arg(long)]
     pub generated: bool,
-    /// Matrices of families of any size, instead of a corpus: `elasticity:50000`.
+    /// Complex matrices of the corpus, or complex generated ones. Of the matrix of a circuit at its operating point, `x_op`, and
+    /// that of a step in time beside it, `x_t1`, the one of its small signals is made, `x_ac`.
+    #[arg(long)]
+    pub complex: bool,
+    /// Matrices of families of any size, real or complex, instead of a corpus: `elasticity:50000`, `ac-multiplier:20000`.
     #[arg(long, value_delimiter = ',', value_name = "NAME:ORDER")]
     pub family: Vec<String>,
     /// Kinds of matrices.
@@ -231,8 +257,7 @@ impl SourceArguments {
     /// As [`Selection::of_corpus`].
     pub fn sources(&self) -> anyhow::Result<Vec<Source>> {
         if !self.matrix.is_empty() {
-            let files = self.matrix.iter();
-            return Ok(files.map(|path| Source::of_file(path)).collect());
+            return self.matrix.iter().map(|path| self.of_file(path)).collect();
         }
         if !self.family.is_empty() {
             let of_family = |name: &String| {
@@ -245,6 +270,7 @@ impl SourceArguments {
             only: self.only.clone(),
             min_n: self.min_n,
             max_n: self.max_n,
+            complex: self.complex,
         };
         match &self.corpus {
             _ if self.generated => Ok(selection.of_generators()),
@@ -260,6 +286,15 @@ impl SourceArguments {
         }
     }
 
+    /// A file, which may be complex; a real one, if complex ones are wanted, makes small signals with the one beside it.
+    fn of_file(&self, path: &Path) -> anyhow::Result<Source> {
+        let source = Source::of_file(path);
+        if !self.complex {
+            return Ok(source);
+        }
+        Ok(source.small_signals().unwrap_or(source))
+    }
+
     /// The one matrix of a trial: a file, or the generator that is named.
     ///
     /// # Errors
@@ -267,7 +302,7 @@ impl SourceArguments {
     /// If there is neither.
     pub fn source_of_trial(&self) -> anyhow::Result<Source> {
         match (self.matrix.first(), self.only.first()) {
-            (Some(path), _) => Ok(Source::of_file(path)),
+            (Some(path), _) => self.of_file(path),
             (None, Some(name)) => Source::of_generator(name).context("no such generator"),
             (None, None) => bail!("a trial needs a matrix"),
         }
@@ -292,6 +327,17 @@ impl LibraryArguments {
             .filter(|(name, _)| *name == peer)
             .map(|(_, path)| PathBuf::from(path))
             .next_back()
+    }
+
+    /// cuDSS, on the first GPU.
+    ///
+    /// # Errors
+    ///
+    /// [`Missing`] if there is no GPU, or as [`cudss::Found::load`].
+    pub fn cudss(&self) -> Result<cudss::Found, Missing> {
+        let device = Device::cuda(0).map_err(|error| Missing(error.to_string()))?;
+        let threading = self.path("cudss-threading");
+        cudss::Found::load(self.path("cudss").as_ref(), threading, &device)
     }
 
     /// The options again, for a process of the same program.

@@ -7,7 +7,7 @@ use std::io::Read;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use luge_peers::Peer;
+use luge_peers::{Matrix, Peer};
 use serde::{Deserialize, Serialize};
 
 use crate::results::Outcome;
@@ -42,6 +42,7 @@ pub fn try_apart(
     command.args(options);
     match &source.origin {
         Origin::File(path) => command.arg("--matrix").arg(path),
+        Origin::SmallSignals(path, _) => command.arg("--complex").arg("--matrix").arg(path),
         Origin::Generator | Origin::Family(..) => command.arg(format!("--only={}", source.name)),
     };
     watch(command, limit)
@@ -93,26 +94,21 @@ pub fn watch(mut command: Command, limit: f64) -> (Outcome, Option<u64>) {
     }
 }
 
-/// The trial itself: analyzes and factorizes the matrix of `source`.
-///
-/// # Errors
-///
-/// If the matrix cannot be read.
-pub fn attempt(source: &Source, peer: &mut dyn Peer) -> anyhow::Result<Trial> {
-    let a = source.read()?;
+/// The trial itself: analyzes and factorizes a matrix.
+pub fn attempt<T>(a: &Matrix<T>, peer: &mut dyn Peer<T>) -> Trial {
     give_back_freed_memory();
     // 5 sets the peak back to what is resident now (proc(5)); where that is not allowed, the peak may
     // be that of reading the matrix.
     let _ = std::fs::write("/proc/self/clear_refs", "5");
     let before = resident("VmRSS");
-    let done = peer.analyze(&a).and_then(|()| peer.factorize(&a));
+    let done = peer.analyze(a).and_then(|()| peer.factorize(a));
     let peak = resident("VmHWM");
-    Ok(Trial {
+    Trial {
         refusal: done.err().map(|error| error.to_string()),
         resident: peak
             .zip(before)
             .map(|(peak, before)| peak.saturating_sub(before)),
-    })
+    }
 }
 
 /// Bytes of this process, by the name that `/proc/self/status` uses.
@@ -186,7 +182,8 @@ mod tests {
             return;
         };
         let mut solver = found.solver(Structure::General, 1).expect("it takes them");
-        let trial = attempt(&source, solver.as_mut()).expect("it reads");
+        let a = source.read_real().expect("it is made");
+        let trial = attempt(&a, solver.as_mut());
         assert_eq!(trial.refusal, None);
         if let Some(bytes) = trial.resident {
             assert!(bytes > 1 << 20, "{bytes} bytes for 22,500 unknowns");

@@ -10,7 +10,7 @@
 use std::time::{Duration, Instant};
 
 use luge_peers::{Peer, PeerError, Resident, Staged, Structure};
-use luge_sparse::RealScalar;
+use luge_sparse::Scalar;
 use luge_testkit::residual::normwise_backward_error;
 use sprs::CsMat;
 
@@ -54,7 +54,7 @@ struct State<T> {
     error: Option<PeerError>,
 }
 
-impl<T: RealScalar> Entrant<T> {
+impl<T: Scalar> Entrant<T> {
     /// A solver whose results go to `run`, which says in which precision it works.
     pub fn new(peer: Box<dyn Peer<T>>, run: Run) -> Self {
         Self {
@@ -158,7 +158,7 @@ impl<T: RealScalar> Entrant<T> {
 }
 
 /// Times every phase of every solver and measures their solutions.
-pub fn contest<T: RealScalar>(
+pub fn contest<T: Scalar>(
     system: &System<T>,
     entrants: Vec<Entrant<T>>,
     settings: &Settings,
@@ -182,7 +182,7 @@ struct Contest<'a, T> {
 }
 
 /// The largest backward error of solutions that stand one after another.
-fn backward_error<T: RealScalar>(a: &CsMat<T>, x: &[T], b: &[T]) -> f64 {
+fn backward_error<T: Scalar>(a: &CsMat<T>, x: &[T], b: &[T]) -> f64 {
     let n = a.rows().max(1);
     let each = x.chunks_exact(n).zip(b.chunks_exact(n));
     let errors = each.map(|(x, b)| normwise_backward_error(a, x, b));
@@ -202,7 +202,7 @@ fn timed(step: impl FnOnce() -> Result<(), PeerError>) -> Result<f64, PeerError>
     Ok(start.elapsed().as_secs_f64())
 }
 
-impl<T: RealScalar> Contest<'_, T> {
+impl<T: Scalar> Contest<'_, T> {
     /// Rounds of samples until this share of the budget is over; the step of who fails is not repeated.
     fn sample<S>(&mut self, share: f64, step: S)
     where
@@ -388,13 +388,13 @@ impl<T: RealScalar> Contest<'_, T> {
         let system = self.system;
         let staged = Staged {
             a: &system.a,
-            next: &system.next,
+            others: std::slice::from_ref(&system.next),
             b: [&system.b, &system.many_b],
         };
         self.each(|peer, _| resident(peer)?.stage(&staged));
         self.sample(0.2, |peer, state| {
             state.has_next = !state.has_next;
-            let seconds = timed(|| resident(peer)?.refactorize(state.has_next))?;
+            let seconds = timed(|| resident(peer)?.refactorize(state.has_next.into()))?;
             Ok(vec![(Phase::RefactorizeResident, seconds)])
         });
         for (phase, nrhs) in [(Phase::SolveResident, 1), (Phase::SolveManyResident, MANY)] {
@@ -424,7 +424,7 @@ fn supported<V>(made: Result<V, PeerError>) -> Result<Option<V>, PeerError> {
 }
 
 /// Two steps of refinement of a solution of A·x = b by the solver's solves.
-fn refine<T: RealScalar>(
+fn refine<T: Scalar>(
     peer: &mut dyn Peer<T>,
     a: &CsMat<T>,
     x: &mut [T],
@@ -445,7 +445,7 @@ fn resident<T>(peer: &mut dyn Peer<T>) -> Result<&mut dyn Resident<T>, PeerError
     peer.resident().ok_or(PeerError::Unsupported)
 }
 
-impl<T: RealScalar> State<T> {
+impl<T: Scalar> State<T> {
     fn put(&mut self, b: &[T]) {
         self.x.clear();
         self.x.extend_from_slice(b);
@@ -453,7 +453,7 @@ impl<T: RealScalar> State<T> {
 }
 
 /// Analysis, factorization and one solve.
-fn first_solve<T: RealScalar>(
+fn first_solve<T: Scalar>(
     system: &System<T>,
     peer: &mut dyn Peer<T>,
     state: &mut State<T>,

@@ -10,15 +10,19 @@ use clap::Args;
 use luge::device::{Device, SimulatorOptions, Stream};
 use luge::sprs::CsMat;
 use luge::{BackendChoice, DealOut, MatrixKind, Options, Ordinals, ResidualCheck, Solver};
-use luge_sparse::FilledPattern;
+use luge_peers::Matrix;
+use luge_sparse::{FilledPattern, Scalar};
 use luge_symbolic::gpu::{Fill2Options, Stages, fill2_on};
 
 use crate::arguments::{Backend, OutputArguments, SourceArguments};
 use crate::ceilings;
+use crate::luge_peer::components;
 use crate::progress::Progress;
-use crate::results::{Benchmark, LUGE, MatrixResult, Phase, Results, Run, Settings, SolverInfo};
+use crate::results::{
+    Benchmark, Field, LUGE, MatrixResult, Phase, Results, Run, Settings, SolverInfo,
+};
 use crate::statistics::{Samples, Statistic};
-use crate::systems::{Source, ordered_pattern, rescaling};
+use crate::systems::{AnyMatrix, BenchScalar, Source, ordered_pattern, rescaled};
 
 /// Measures groups of devices.
 #[derive(Debug, Clone, Args)]
@@ -117,10 +121,22 @@ impl Arguments {
     }
 
     fn run_matrix(&self, source: &Source, streams: &[Stream]) -> anyhow::Result<MatrixResult> {
-        let a = source.read()?;
+        match source.read()? {
+            AnyMatrix::Real(a) => self.run_on(source, &a, streams),
+            AnyMatrix::Complex(a) => self.run_on(source, &a, streams),
+        }
+    }
+
+    fn run_on<T: BenchScalar>(
+        &self,
+        source: &Source,
+        a: &Matrix<T>,
+        streams: &[Stream],
+    ) -> anyhow::Result<MatrixResult> {
         let mut runs = Vec::new();
         if !self.no_symbolic {
-            runs.extend(self.symbolic(a.rows(), streams)?);
+            let magnitudes = a.rows().map(|value| value.widen().magnitude());
+            runs.extend(self.symbolic(&magnitudes, streams)?);
         }
         if !self.no_tree {
             runs.extend(self.tree(a.rows())?);
@@ -131,6 +147,7 @@ impl Arguments {
         Ok(MatrixResult {
             name: source.name.clone(),
             kind: source.kind.to_string(),
+            field: Field::of::<T>(),
             n: a.n(),
             nnz: a.rows().nnz(),
             near_singular: false,
@@ -175,19 +192,20 @@ impl Arguments {
     }
 
     /// One matrix, with new values on the first device; refactorizations are not checked.
-    fn tree(&self, a: &CsMat<f64>) -> anyhow::Result<Vec<Run>> {
-        let values = |seed: usize| -> Vec<f64> {
-            let scaled = |(at, value): (usize, &f64)| value * rescaling(at + seed * a.nnz());
+    fn tree<T: Scalar>(&self, a: &CsMat<T>) -> anyhow::Result<Vec<Run>> {
+        let values = |seed: usize| -> Vec<T> {
+            let scaled = |(at, &value): (usize, &T)| rescaled(value, at + seed * a.nnz());
             a.data().iter().enumerate().map(scaled).collect()
         };
-        let b: Vec<f64> = (0..a.rows()).map(rescaling).collect();
+        let upload = |stream: &Stream, numbers: &[T]| stream.upload(&components(numbers));
+        let b: Vec<T> = (0..a.rows()).map(|i| rescaled(T::one(), i)).collect();
         let mut expected: Option<Vec<u64>> = None;
         let mut runs = Vec::new();
         let groups = |bytes| self.devices.iter().map(move |&count| (count, bytes));
         let within = self.within.iter().flat_map(|&bytes| groups(Some(bytes)));
         for (count, bytes) in groups(None).chain(within) {
             // Beside what the caller of the benchmark has there: two sets of values, two vectors.
-            let own = 16 * (a.nnz() + a.rows()) as u64;
+            let own = (16 * T::COMPONENTS * (a.nnz() + a.rows())) as u64;
             let options = Options::default()
                 .max_device_bytes(bytes.map(|bytes| bytes + own))
                 .backend(self.group(count)?)
@@ -210,9 +228,9 @@ impl Arguments {
             let start = Instant::now();
             let mut factors = analysis.factorize(a)?;
             let factorized = start.elapsed().as_secs_f64();
-            let there = [stream.upload(&values(1))?, stream.upload(&values(2))?];
-            let right = stream.upload(&b)?;
-            let mut x = stream.alloc::<f64>(b.len())?;
+            let there = [upload(stream, &values(1))?, upload(stream, &values(2))?];
+            let right = upload(stream, &b)?;
+            let mut x = stream.alloc::<f64>(right.len())?;
             let (mut refactorized, mut solved) = (Vec::new(), Vec::new());
             for round in 0..=self.samples.max(1) {
                 stream.copy(&mut x, &right)?;
@@ -250,14 +268,15 @@ impl Arguments {
     }
 
     /// Batches of systems whose values are on the host, or on the first device. Times are those of all systems together.
-    fn batches(&self, a: &CsMat<f64>) -> anyhow::Result<Vec<Run>> {
+    fn batches<T: Scalar>(&self, a: &CsMat<T>) -> anyhow::Result<Vec<Run>> {
         let (n, nnz) = (a.rows(), a.nnz());
-        let sample = |seed: usize| -> Vec<f64> {
+        let sample = |seed: usize| -> Vec<T> {
             let numbers = 0..nnz * self.systems;
-            let value = |at| a.data()[at % nnz] * rescaling(at + seed * nnz * self.systems);
+            let value = |at| rescaled(a.data()[at % nnz], at + seed * nnz * self.systems);
             numbers.map(value).collect()
         };
-        let b: Vec<f64> = (0..n * self.systems).map(rescaling).collect();
+        let b = (0..n * self.systems).map(|i| rescaled(T::one(), i));
+        let b: Vec<T> = b.collect();
         let mut expected: Option<Vec<u64>> = None;
         let mut runs = Vec::new();
         for &count in &self.devices {
@@ -272,10 +291,10 @@ impl Arguments {
             let values = [sample(1), sample(2)];
             let mut there = Vec::new();
             for values in &values {
-                there.push(stream.upload(values)?);
+                there.push(stream.upload(&components(values))?);
             }
-            let right = stream.upload(&b)?;
-            let mut x = stream.alloc::<f64>(b.len())?;
+            let right = stream.upload(&components(&b))?;
+            let mut x = stream.alloc::<f64>(right.len())?;
             let mut on_host = b.clone();
             let mut seconds = [const { Vec::new() }; 4];
             let mut equal = true;
@@ -299,7 +318,7 @@ impl Arguments {
                 if round == 0 {
                     let bits = |x: &[f64]| x.iter().map(|v| v.to_bits()).collect::<Vec<u64>>();
                     let solved = bits(&stream.download(&x)?);
-                    equal &= bits(&on_host) == solved;
+                    equal &= bits(&components(&on_host)) == solved;
                     equal &= *expected.get_or_insert_with(|| solved.clone()) == solved;
                     continue;
                 }
@@ -329,7 +348,7 @@ impl Arguments {
 }
 
 /// The first error of a system.
-fn check<R>(outcomes: Vec<Result<R, luge::Error>>) -> anyhow::Result<()> {
+pub(crate) fn check<R>(outcomes: Vec<Result<R, luge::Error>>) -> anyhow::Result<()> {
     for outcome in outcomes {
         outcome?;
     }

@@ -4,6 +4,8 @@
 //! |---|---|
 //! | [`peers`] | Luge on the CPU and on devices beside KLU, UMFPACK, SuperLU, faer and cuDSS |
 //! | [`symbolic`] | the symbolic phase on a device |
+//! | [`devices`] | what a group of devices shares |
+//! | [`sweep`] | a circuit at many frequencies: one batch, and one after another |
 //! | [`device_costs`] | the table of device costs by which trees are planned and predicted |
 //! | [`campaign`] | hostile systems, and every statement of the solver against exact measures |
 //! | [`bits`] | fingerprints of what the CPU path answers, by which two versions are compared |
@@ -29,6 +31,7 @@ pub mod peers;
 pub mod progress;
 pub mod results;
 pub mod statistics;
+pub mod sweep;
 pub mod symbolic;
 pub mod systems;
 pub mod tables;

@@ -1,15 +1,13 @@
 //! Luge behind the trait that the peers have: on the CPU or on a device, in any precision, through the public facade.
 
 use luge::device::{Buffer, DeviceError, Stream};
-use luge::{
-    Analysis, Error, Factors, Inform, MatrixKind, Options, RealScalar, Refactorized, Solver,
-};
+use luge::{Analysis, Error, Factors, Inform, MatrixKind, Options, Refactorized, Scalar, Solver};
 use luge_peers::{Matrix, Peer, PeerError, Resident, Staged, Statistics, Structure};
 
 use crate::results::LUGE;
 
 /// One matrix in Luge.
-pub struct Luge<T: RealScalar> {
+pub struct Luge<T: Scalar> {
     solver: Solver,
     structure: Structure,
     analysis: Option<Analysis<T>>,
@@ -22,13 +20,12 @@ pub struct Luge<T: RealScalar> {
 /// What Luge finds on the device.
 struct OnDevice {
     stream: Stream,
-    first: Buffer<f64>,
-    next: Buffer<f64>,
+    values: Vec<Buffer<f64>>,
     /// Right-hand sides, and where they are solved.
     systems: [(Buffer<f64>, Buffer<f64>); 2],
 }
 
-impl<T: RealScalar> Luge<T> {
+impl<T: Scalar> Luge<T> {
     /// A solver of general matrices with these options.
     ///
     /// # Errors
@@ -48,6 +45,7 @@ impl<T: RealScalar> Luge<T> {
         let options = options.kind(match structure {
             Structure::General => MatrixKind::General,
             Structure::Symmetric => MatrixKind::Symmetric,
+            Structure::Hermitian => MatrixKind::Hermitian,
             Structure::Definite => MatrixKind::PositiveDefinite,
         });
         Ok(Self {
@@ -102,15 +100,27 @@ fn refusal(error: Error) -> PeerError {
 fn entries(structure: Structure, inform: &Inform) -> u64 {
     match structure {
         Structure::General => (inform.lnz + inform.unz).saturating_sub(inform.n as u64),
-        Structure::Symmetric | Structure::Definite => inform.lnz,
+        _ => inform.lnz,
     }
+}
+
+/// Numbers as a device takes them: components of 64 bits, one number after another.
+pub fn components<T: Scalar>(numbers: &[T]) -> Vec<f64> {
+    let mut components = Vec::with_capacity(numbers.len() * T::COMPONENTS);
+    for number in numbers {
+        number.widen().map_components(|component| {
+            components.push(component);
+            component
+        });
+    }
+    components
 }
 
 fn of_device(error: DeviceError) -> PeerError {
     PeerError::Failed(error.to_string())
 }
 
-impl<T: RealScalar> Peer<T> for Luge<T> {
+impl<T: Scalar> Peer<T> for Luge<T> {
     fn name(&self) -> &'static str {
         LUGE
     }
@@ -224,26 +234,28 @@ impl<T: RealScalar> Peer<T> for Luge<T> {
     }
 }
 
-impl<T: RealScalar> Resident<T> for Luge<T> {
+impl<T: Scalar> Resident<T> for Luge<T> {
     fn stage(&mut self, staged: &Staged<'_, T>) -> Result<(), PeerError> {
         let stream = self.solver.stream().ok_or(PeerError::OutOfOrder)?.clone();
-        let upload = |numbers: &[T]| stream.upload(&T::in_f64(numbers)).map_err(of_device);
+        let upload = |numbers: &[T]| stream.upload(&components(numbers)).map_err(of_device);
         let system = |b: &[T]| {
+            let b = upload(b)?;
             let x = stream.alloc(b.len()).map_err(of_device)?;
-            Ok::<_, PeerError>((upload(b)?, x))
+            Ok::<_, PeerError>((b, x))
         };
+        let values = std::iter::once(staged.a).chain(staged.others);
+        let values = values.map(|a| upload(a.told(self.structure).data()));
         self.on_device = Some(OnDevice {
-            first: upload(staged.a.told(self.structure).data())?,
-            next: upload(staged.next.told(self.structure).data())?,
+            values: values.collect::<Result<_, _>>()?,
             systems: [system(staged.b[0])?, system(staged.b[1])?],
             stream: stream.clone(),
         });
-        Resident::refactorize(self, false)
+        Resident::refactorize(self, 0)
     }
 
-    fn refactorize(&mut self, next: bool) -> Result<(), PeerError> {
+    fn refactorize(&mut self, number: usize) -> Result<(), PeerError> {
         let (factors, staged) = self.parts()?;
-        let values = if next { &staged.next } else { &staged.first };
+        let values = &staged.values[number];
         let outcome = factors.refactorize_on_device(values).map_err(refusal)?;
         staged.stream.synchronize().map_err(of_device)?;
         self.count(&outcome);
@@ -264,7 +276,7 @@ impl<T: RealScalar> Resident<T> for Luge<T> {
         let seconds = between_marks(&staged.stream, || {
             outcome = Some(
                 factors
-                    .refactorize_on_device(&staged.first)
+                    .refactorize_on_device(&staged.values[0])
                     .map_err(refusal)?,
             );
             Ok(())

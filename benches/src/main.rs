@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use luge_benches::arguments::ReportArguments;
-use luge_benches::{bits, campaign, device_costs, devices, peers, symbolic};
+use luge_benches::{bits, campaign, device_costs, devices, peers, sweep, symbolic};
 
 /// Measures Luge.
 #[derive(Debug, Parser)]
@@ -22,6 +22,8 @@ enum Command {
     Symbolic(Box<symbolic::Arguments>),
     /// What a group of devices shares, on one and on several.
     Devices(devices::Arguments),
+    /// A circuit at many frequencies: one batch, and one after another.
+    Sweep(sweep::Arguments),
     /// The table of device costs, measured on a GPU.
     DeviceCosts(device_costs::Arguments),
     /// Hostile systems, and each statement of the solver against exact measures.
@@ -37,6 +39,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Peers(arguments) => arguments.run(),
         Command::Symbolic(arguments) => arguments.run(),
         Command::Devices(arguments) => arguments.run(),
+        Command::Sweep(arguments) => arguments.run(),
         Command::DeviceCosts(arguments) => arguments.run(),
         Command::Campaign(arguments) => arguments.run(),
         Command::Report(arguments) => arguments.run(),

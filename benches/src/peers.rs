@@ -4,12 +4,14 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
-use luge::{CpuEngine, FactorPrecision, Options, RealScalar, ResidualCheck};
+use luge::{CpuEngine, FactorPrecision, Options};
 use luge_peers::cudss::{self, CudssScalar};
-use luge_peers::{Found, Missing, NAMES, Peer, PeerError, Structure};
+use luge_peers::{Found, Matrix, Missing, NAMES, Peer, PeerError, Structure};
+use luge_sparse::Scalar;
+use num_complex::Complex;
 
 use crate::arguments::{
-    Backend, EngineName, LibraryArguments, OutputArguments, RoundsArguments, SourceArguments,
+    Backend, Check, EngineName, LibraryArguments, OutputArguments, RoundsArguments, SourceArguments,
 };
 use crate::ceilings;
 use crate::child::{Trial, attempt, try_apart};
@@ -17,9 +19,9 @@ use crate::contest::{Entrant, contest};
 use crate::luge_peer::Luge;
 use crate::progress::Progress;
 use crate::results::{
-    Benchmark, LUGE, MatrixResult, Outcome, Phase, Precision, Results, Run, SolverInfo,
+    Benchmark, Field, LUGE, MatrixResult, Outcome, Phase, Precision, Results, Run, SolverInfo,
 };
-use crate::systems::{Source, System};
+use crate::systems::{AnyMatrix, BenchScalar, Source, System};
 
 /// Runs Luge and other solvers on the same matrices, in turn, and compares.
 #[derive(Debug, Clone, Args)]
@@ -35,8 +37,9 @@ pub struct Arguments {
     /// Types of matrix and factors. Peers on the CPU know f64 alone; mixed is compared with their f64.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "f64")]
     precisions: Vec<Precision>,
-    /// What solvers are told of a matrix: general, symmetric, definite; those that know two of them take part twice. With
-    /// symmetric or definite, symmetric matrices alone are measured, and those that are told definite have a positive diagonal.
+    /// What solvers are told of a matrix: general, symmetric, hermitian (complex matrices), definite; those that know two of them
+    /// take part twice. Without general, matrices of which one of these is true alone are measured, and those that are told
+    /// definite have a positive diagonal.
     #[arg(long, value_delimiter = ',', default_value = "general")]
     structures: Vec<Structure>,
     /// Numbers of threads of solvers on the CPU; KLU and SuperLU always run on one. What runs on a device has all cores.
@@ -44,7 +47,8 @@ pub struct Arguments {
     threads: Vec<usize>,
     /// Other solvers: klu, umfpack, superlu, faer, feral, mumps, cholmod, spral, pardiso, cudss; `none` for Luge alone. Those
     /// that can be told that a matrix is symmetric: faer, feral, mumps, spral, pardiso, pardiso-matched (scaled and matched),
-    /// cudss and, if it is definite, faer, mumps, cholmod, spral, pardiso, cudss.
+    /// cudss and, if it is definite, faer, mumps, cholmod, spral, pardiso, cudss. Of complex matrices: klu, umfpack, faer as
+    /// general ones, cudss.
     #[arg(
         long,
         value_delimiter = ',',
@@ -82,13 +86,6 @@ enum CpuEngineName {
     Auto,
     Columns,
     Fronts,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Check {
-    Always,
-    WhereInDoubt,
-    Never,
 }
 
 /// A solver that is here, with a number of threads.
@@ -161,11 +158,7 @@ impl Arguments {
                 CpuEngineName::Fronts => CpuEngine::Fronts,
             })
             .device_engine(self.device_engine.into())
-            .residual_check(match self.residual_check {
-                Check::Always => ResidualCheck::Always,
-                Check::WhereInDoubt => ResidualCheck::WhereInDoubt,
-                Check::Never => ResidualCheck::Never,
-            })
+            .residual_check(self.residual_check.into())
             .threads(Some(threads))
             .precision(match precision {
                 Precision::F64 | Precision::F32 => FactorPrecision::Matrix,
@@ -177,17 +170,29 @@ impl Arguments {
     fn trial(&self, solver: &str) -> anyhow::Result<Trial> {
         let (name, threads) = solver.split_once('@').context("SOLVER@THREADS")?;
         let threads = threads.parse()?;
+        match self.sources.source_of_trial()?.read()? {
+            AnyMatrix::Real(a) => self.trial_on(&a, name, threads),
+            AnyMatrix::Complex(a) => self.trial_on(&a, name, threads),
+        }
+    }
+
+    fn trial_on<T: BenchScalar>(
+        &self,
+        a: &Matrix<T>,
+        name: &str,
+        threads: usize,
+    ) -> anyhow::Result<Trial> {
         let structure = self.structures.first().copied().unwrap_or_default();
-        let mut peer: Box<dyn Peer> = match name {
+        let mut peer: Box<dyn Peer<T>> = match name {
             LUGE => Box::new(Luge::told(
                 structure,
                 self.options(Backend::Cpu, threads, Precision::F64),
             )?),
             peer => Found::load(peer, self.libraries.path(peer).as_ref())?
                 .solver(structure, threads)
-                .with_context(|| format!("{peer} takes no {structure} matrices"))?,
+                .with_context(|| format!("{peer} takes no such {structure} matrices"))?,
         };
-        attempt(&self.sources.source_of_trial()?, peer.as_mut())
+        Ok(attempt(a, peer.as_mut()))
     }
 
     /// Every solver that is here with every number of threads and all that it may be told; tells of those that are not.
@@ -210,7 +215,8 @@ impl Arguments {
                         maker: maker(),
                     };
                     let here = threads.iter().map(of);
-                    candidates.extend(here.filter(|candidate| candidate.maker.takes(structure)));
+                    candidates
+                        .extend(here.filter(|candidate| candidate.maker.takes_any(structure)));
                 }
                 let (version, notes) = version;
                 infos.push(SolverInfo {
@@ -242,13 +248,17 @@ impl Arguments {
             match NAMES.into_iter().find(|name| name == peer) {
                 Some(name) => match Found::load(name, path.as_ref()) {
                     Ok(found) => {
-                        let mut told = self.structures.iter();
-                        let Some(solver) = told.find_map(|&told| found.solver(told, 1)) else {
+                        let of = |&told: &Structure| {
+                            let real = || Some(about(found.solver::<f64>(told, 1)?.as_ref()));
+                            let complex =
+                                || Some(about(found.solver::<Complex<f64>>(told, 1)?.as_ref()));
+                            real().or_else(complex)
+                        };
+                        let Some(about) = self.structures.iter().find_map(of) else {
                             let reason = "it cannot be told that a matrix is such";
                             missing.push((name, Missing(reason.to_owned())));
                             continue;
                         };
-                        let about = (solver.version(), solver.notes());
                         let threads = if found.uses_threads() {
                             &several[..]
                         } else {
@@ -258,20 +268,14 @@ impl Arguments {
                     }
                     Err(reason) => missing.push((name, reason)),
                 },
-                None if peer == "cudss" => {
-                    let threading = self.libraries.path("cudss-threading");
-                    let found = luge::device::Device::cuda(0)
-                        .map_err(|error| Missing(error.to_string()))
-                        .and_then(|device| cudss::Found::load(path.as_ref(), threading, &device));
-                    match found {
-                        Ok(found) => {
-                            let solver = found.solver::<f64>(Structure::General)?;
-                            let about = (solver.version(), solver.notes());
-                            add("cudss", &[cores], &|| Maker::Cudss(found.clone()), about);
-                        }
-                        Err(reason) => missing.push(("cudss", reason)),
+                None if peer == "cudss" => match self.libraries.cudss() {
+                    Ok(found) => {
+                        let solver = found.solver::<f64>(Structure::General)?;
+                        let about = about(&solver);
+                        add("cudss", &[cores], &|| Maker::Cudss(found.clone()), about);
                     }
-                }
+                    Err(reason) => missing.push(("cudss", reason)),
+                },
                 None => bail!("{peer} is none of {}, cudss", NAMES.join(", ")),
             }
         }
@@ -288,27 +292,41 @@ impl Arguments {
         Ok(candidates)
     }
 
-    /// All solvers on one matrix; `None` if its factors are too small, or if it is not symmetric and should be.
+    /// All solvers on one matrix; `None` if its factors are too small, or if nothing of what solvers should be told of it is true.
     fn run_matrix(
         &self,
         source: &Source,
         candidates: &[Candidate],
     ) -> anyhow::Result<Option<MatrixResult>> {
-        let system = System::read(source, self.rescale)?;
-        let of_symmetric = self.structures.iter().any(|s| *s != Structure::General);
-        if of_symmetric && !system.a.is_symmetric() {
+        match source.read()? {
+            AnyMatrix::Real(a) => self.run_on(source, a, candidates),
+            AnyMatrix::Complex(a) => self.run_on(source, a, candidates),
+        }
+    }
+
+    fn run_on<T: BenchScalar>(
+        &self,
+        source: &Source,
+        a: Matrix<T>,
+        candidates: &[Candidate],
+    ) -> anyhow::Result<Option<MatrixResult>> {
+        let mut structures = self.structures.clone();
+        structures.retain(|&structure| a.may_be(structure));
+        let is_told_more = |s: &Structure| *s != Structure::General;
+        if self.structures.iter().any(is_told_more) && !structures.iter().any(is_told_more) {
             return Ok(None);
         }
-        let is_definite = system.a.has_positive_diagonal();
+        let system = System::of(source, a, self.rescale);
         let candidates: Vec<&Candidate> = candidates
             .iter()
-            .filter(|candidate| is_definite || candidate.structure != Structure::Definite)
+            .filter(|candidate| structures.contains(&candidate.structure))
+            .filter(|candidate| candidate.maker.takes::<T>(candidate.structure))
             .collect();
         if self.min_entries > 0 {
             let first = self.backends.first().copied().unwrap_or(Backend::Cpu);
-            let structure = self.structures.first().copied().unwrap_or_default();
+            let structure = structures.first().copied().unwrap_or_default();
             let options = self.options(first, 1, Precision::F64);
-            let mut luge = Luge::<f64>::told(structure, options)?;
+            let mut luge = Luge::<T>::told(structure, options)?;
             // A matrix that is refused is run, so that the table says so.
             let filled = luge
                 .analyze(&system.a)
@@ -325,7 +343,7 @@ impl Arguments {
             .iter()
             .any(|p| p.of_peer() == Precision::F64)
         {
-            let mut entrants = self.entrants::<f64>(&candidates, Precision::F64, Some(source));
+            let mut entrants = self.entrants::<T>(&candidates, Precision::F64, Some(source));
             for candidate in &candidates {
                 if let Maker::OnCpu(found) = &candidate.maker {
                     let Candidate {
@@ -347,13 +365,14 @@ impl Arguments {
             runs.extend(contest(&system, entrants, &settings));
         }
         if self.precisions.contains(&Precision::F32) {
-            let single = system.to_type::<f32>();
-            let entrants = self.entrants::<f32>(&candidates, Precision::F32, None);
+            let single = system.to_type::<T::Single>();
+            let entrants = self.entrants::<T::Single>(&candidates, Precision::F32, None);
             runs.extend(contest(&single, entrants, &settings));
         }
         Ok(Some(MatrixResult {
             name: source.name.clone(),
             kind: source.kind.to_string(),
+            field: Field::of::<T>(),
             n: system.a.n(),
             nnz: system.a.nnz(),
             near_singular: source.near_singular,
@@ -364,7 +383,7 @@ impl Arguments {
 
     /// Luge in each of its precisions in which the peers run in `peers`, and cuDSS. Luge on the CPU is tried apart on the
     /// matrix of `source`, if there is one.
-    fn entrants<T: CudssScalar + RealScalar + Default>(
+    fn entrants<T: CudssScalar>(
         &self,
         candidates: &[&Candidate],
         peers: Precision,
@@ -441,13 +460,23 @@ impl Arguments {
 }
 
 impl Maker {
-    /// Whether its solvers can be told this of a matrix. Luge refuses in its own words what it cannot do on a backend.
-    fn takes(&self, structure: Structure) -> bool {
+    /// Whether its solvers can be told this of a matrix over `T`. Luge refuses in its own words what it cannot do on a backend.
+    fn takes<T: Scalar>(&self, structure: Structure) -> bool {
         match self {
             Self::Luge(_) | Self::Cudss(_) => true,
-            Self::OnCpu(found) => found.takes(structure),
+            Self::OnCpu(found) => found.takes::<T>(structure),
         }
     }
+
+    /// Whether they can be told it of any matrix.
+    fn takes_any(&self, structure: Structure) -> bool {
+        self.takes::<f64>(structure) || self.takes::<Complex<f64>>(structure)
+    }
+}
+
+/// Version and notes.
+fn about<T>(solver: &dyn Peer<T>) -> (String, Vec<String>) {
+    (solver.version(), solver.notes())
 }
 
 fn backend_name(backend: Backend) -> &'static str {
@@ -471,6 +500,7 @@ fn line(matrix: &MatrixResult) -> String {
         let told = match run.structure {
             Structure::General => "",
             Structure::Symmetric => " sym",
+            Structure::Hermitian => " herm",
             Structure::Definite => " spd",
         };
         line.push_str(&format!(" {}{told}@{} {words} ", run.solver, run.threads));

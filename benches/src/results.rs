@@ -16,6 +16,7 @@ use anyhow::{Context, bail};
 use clap::ValueEnum;
 use luge_device::Device;
 use luge_peers::Structure;
+use luge_sparse::Scalar;
 use serde::{Deserialize, Serialize};
 
 use crate::machine::{Machine, command_without_folders, commit, now};
@@ -74,6 +75,8 @@ pub enum Benchmark {
     Symbolic,
     /// What a group of devices shares, on one and on several.
     Devices,
+    /// A circuit at many frequencies: a batch, and one after another.
+    Sweep,
     /// Luge beside its peers, from the matrix to refined solutions.
     #[serde(alias = "cpu", alias = "numeric", alias = "end-to-end")]
     Peers,
@@ -85,6 +88,7 @@ impl Benchmark {
         match self {
             Self::Symbolic => "The symbolic phase on a device",
             Self::Devices => "Groups of devices",
+            Self::Sweep => "Sweeps of frequencies",
             Self::Peers => "Luge and its peers",
         }
     }
@@ -182,6 +186,35 @@ pub struct Ceilings {
     pub scattered: Option<f64>,
 }
 
+/// What the entries of a matrix are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Field {
+    /// Real numbers.
+    #[default]
+    Real,
+    /// Complex ones.
+    Complex,
+}
+
+impl Field {
+    /// That of `T`.
+    pub fn of<T: Scalar>() -> Self {
+        match T::COMPONENTS {
+            1 => Self::Real,
+            _ => Self::Complex,
+        }
+    }
+
+    /// Numbers of a precision that an entry has.
+    pub fn components(self) -> u64 {
+        match self {
+            Self::Real => 1,
+            Self::Complex => 2,
+        }
+    }
+}
+
 /// One matrix.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MatrixResult {
@@ -189,6 +222,9 @@ pub struct MatrixResult {
     pub name: String,
     /// The application it comes from.
     pub kind: String,
+    /// What its entries are.
+    #[serde(default)]
+    pub field: Field,
     /// Order.
     pub n: usize,
     /// Stored entries.
@@ -231,7 +267,7 @@ impl Precision {
         }
     }
 
-    /// Bytes of an entry of the factors.
+    /// Bytes of an entry of real factors.
     pub fn bytes(self) -> u64 {
         match self {
             Self::F64 => 8,
@@ -284,6 +320,10 @@ pub enum Phase {
     SolveRefined,
     /// Supernodes of a filled pattern.
     Supernodes,
+    /// A refactorization and a solve of every system of a sweep; values and right-hand sides are on the host.
+    Sweep,
+    /// The same on the device.
+    SweepResident,
 }
 
 impl Phase {
@@ -323,6 +363,8 @@ impl Phase {
             Self::SolveManyResident => "solve 16 (on device)",
             Self::SolveRefined => "solve refined",
             Self::Supernodes => "supernodes",
+            Self::Sweep => "sweep",
+            Self::SweepResident => "sweep (on device)",
         }
     }
 }
@@ -498,15 +540,19 @@ impl Run {
 
     /// Bytes a second of a phase that factorizes a matrix with `nnz` entries: it reads each of them and writes each
     /// of L+U, once, which is the least that it can move.
-    pub fn factor_byte_rate(&self, phase: Phase, nnz: usize) -> Option<f64> {
+    pub fn factor_byte_rate(&self, phase: Phase, field: Field, nnz: usize) -> Option<f64> {
         let entries = self.factor_entries? + nnz as u64;
-        Some((entries * self.precision.bytes()) as f64 / self.seconds(phase)?)
+        Some((entries * self.entry_bytes(field)) as f64 / self.seconds(phase)?)
     }
 
     /// Bytes a second of a solve that reads each entry of L+U once.
-    pub fn solve_byte_rate(&self) -> Option<f64> {
-        let bytes = self.factor_entries? * self.precision.bytes();
+    pub fn solve_byte_rate(&self, field: Field) -> Option<f64> {
+        let bytes = self.factor_entries? * self.entry_bytes(field);
         Some(bytes as f64 / self.seconds(Phase::Solve)?)
+    }
+
+    fn entry_bytes(&self, field: Field) -> u64 {
+        field.components() * self.precision.bytes()
     }
 
     /// Seconds on the device over wall seconds of a phase.
@@ -557,6 +603,14 @@ impl Run {
 }
 
 impl MatrixResult {
+    /// Its kind, and its field where that is not the real numbers: those that are compared together.
+    pub fn kind_and_field(&self) -> String {
+        match self.field {
+            Field::Real => self.kind.clone(),
+            Field::Complex => format!("{}, complex", self.kind),
+        }
+    }
+
     /// Entries of L+U, as Luge has them, or else the first solver that tells.
     pub fn filled(&self) -> Option<u64> {
         let luge = self.runs.iter().filter(|run| run.solver == LUGE);

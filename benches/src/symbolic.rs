@@ -23,7 +23,9 @@ use luge_symbolic::gpu::{
 use crate::arguments::{Backend, OutputArguments, SourceArguments};
 use crate::ceilings;
 use crate::progress::Progress;
-use crate::results::{Benchmark, LUGE, MatrixResult, Phase, Results, Run, Settings, SolverInfo};
+use crate::results::{
+    Benchmark, Field, LUGE, MatrixResult, Phase, Results, Run, Settings, SolverInfo,
+};
 use crate::statistics::{Samples, Statistic};
 use crate::systems::{Source, ordered_pattern};
 
@@ -158,7 +160,7 @@ impl Arguments {
 
     /// The pattern of a source; `None` if it is singular in structure or its factors are not wanted.
     fn pattern(&self, source: &Source) -> anyhow::Result<Option<CompressedPattern>> {
-        let Ok(pattern) = ordered_pattern(source.read()?.rows()) else {
+        let Ok(pattern) = ordered_pattern(source.read_real()?.rows()) else {
             return Ok(None);
         };
         let filled = luge_symbolic::cpu::counts(&pattern)?.nnz();
@@ -224,6 +226,7 @@ impl Arguments {
         Ok(Some(MatrixResult {
             name: source.name.clone(),
             kind: source.kind.to_string(),
+            field: Field::Real,
             n: pattern.major_dim(),
             nnz: pattern.nnz(),
             near_singular: false,

@@ -4,8 +4,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use luge::ordering::{Matching, OrderingError, OrderingOptions, order};
-use luge_peers::Matrix;
-use luge_sparse::{CompressedPattern, RealScalar};
+use luge_matrix_io::MatrixData;
+use luge_peers::cudss::CudssScalar;
+use luge_peers::{Matrix, PeerScalar};
+use luge_sparse::{CompressedPattern, Scalar};
 use luge_testkit::convert::{pattern_of, permuted_and_scaled};
 use luge_testkit::corpus::{Corpus, Expectation, Group, Kind};
 use luge_testkit::generators::applications::{
@@ -14,9 +16,10 @@ use luge_testkit::generators::applications::{
 };
 use luge_testkit::generators::families::Family;
 use luge_testkit::residual::residual;
+use num_complex::Complex;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use sprs::CsMat;
+use sprs::{CsMat, TriMat};
 
 /// A matrix that can be read.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,8 +37,11 @@ pub struct Source {
 /// Where a matrix is.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Origin {
-    /// In a Matrix Market file.
+    /// In a file.
     File(PathBuf),
+    /// The small signals of a circuit, from two files with real matrices: G at its operating point, and G + C/h of a step in time,
+    /// together G + iC/h. As far as conductances have changed on the way, they count as capacitances.
+    SmallSignals(PathBuf, PathBuf),
     /// Made by the generator of that name (that of the source).
     Generator,
     /// The family of that name makes it, of about that order.
@@ -53,6 +59,8 @@ pub struct Selection {
     pub min_n: u64,
     /// Of at most this order.
     pub max_n: Option<u64>,
+    /// Complex ones in the place of real ones: those of files, and the small signals of circuits of which there are real matrices.
+    pub complex: bool,
 }
 
 impl Selection {
@@ -66,7 +74,7 @@ impl Selection {
         chosen && n >= self.min_n && self.max_n.is_none_or(|most| n <= most)
     }
 
-    /// The real square matrices of the corpus in `folder` that can be solved, by kind and size.
+    /// The square matrices of the corpus in `folder` that can be solved, by kind and size.
     ///
     /// # Errors
     ///
@@ -74,40 +82,65 @@ impl Selection {
     pub fn of_corpus(&self, folder: &Path) -> anyhow::Result<Vec<Source>> {
         let corpus =
             Corpus::open_at(folder).with_context(|| format!("cannot list {}", folder.display()))?;
+        let at_rest = |name: &str| {
+            name.strip_suffix(SMALL_SIGNALS)
+                .map(|stem| format!("{stem}{AT_REST}"))
+        };
         for name in &self.only {
-            if corpus.find(name).is_none() {
+            let file = at_rest(name).filter(|_| self.complex);
+            if corpus.find(file.as_deref().unwrap_or(name)).is_none() {
                 bail!("there is no matrix {name} in the corpus");
             }
         }
         let mut entries: Vec<_> = corpus
             .entries()
             .iter()
-            .filter(|entry| entry.group != Group::Degenerate && entry.is_square_real())
-            .filter(|entry| entry.expectations().contains(&Expectation::Solves))
+            .filter(|entry| entry.group != Group::Degenerate)
             .filter(|entry| {
-                let n = entry.order().unwrap_or(0);
-                self.takes(&entry.name, entry.kind(), n)
+                if self.complex {
+                    entry.is_square_complex() || entry.name.ends_with(AT_REST)
+                } else {
+                    entry.is_square_real()
+                }
             })
+            .filter(|entry| entry.expectations().contains(&Expectation::Solves))
             .collect();
         entries.sort_by_key(|entry| {
             let stored = entry.header.map_or(0, |header| header.stored);
             (entry.kind(), stored, &entry.name)
         });
-        Ok(entries
-            .into_iter()
-            .map(|entry| Source {
+        let sources = entries.into_iter().filter_map(|entry| {
+            let source = Source {
                 name: entry.name.clone(),
                 kind: entry.kind(),
                 origin: Origin::File(entry.path.clone()),
                 near_singular: entry
                     .expectations()
                     .contains(&Expectation::NumericallySingular),
-            })
-            .collect())
+            };
+            let source = if self.complex && entry.is_square_real() {
+                source.small_signals()?
+            } else {
+                source
+            };
+            let n = entry.order().unwrap_or(0);
+            self.takes(&source.name, source.kind, n).then_some(source)
+        });
+        Ok(sources.collect())
     }
 
     /// The generated matrices, which stand in for a corpus.
     pub fn of_generators(&self) -> Vec<Source> {
+        if self.complex {
+            let all = COMPLEX_GENERATED
+                .iter()
+                .filter_map(|name| Source::of_generator(name));
+            let taken = |source: &Source| match source.origin {
+                Origin::Family(_, n) => self.takes(&source.name, source.kind, n as u64),
+                _ => false,
+            };
+            return all.filter(taken).collect();
+        }
         GENERATED
             .iter()
             .filter(|(name, kind, make)| self.takes(name, *kind, make().rows() as u64))
@@ -148,6 +181,20 @@ const GENERATED: &[(&str, Kind, Generate)] = &[
     }),
 ];
 
+/// Complex ones, by family and order.
+const COMPLEX_GENERATED: &[&str] = &[
+    "ac-multiplier:3000",
+    "ac-supply-grid:10000",
+    "helmholtz-2d:10000",
+    "helmholtz-3d:8000",
+    "lattice-definite:10000",
+    "lattice-indefinite:10000",
+];
+
+/// How names of circuits at their operating point end, and those of what is made of them.
+const AT_REST: &str = "_op";
+const SMALL_SIGNALS: &str = "_ac";
+
 /// Seed of the matrices of families.
 const FAMILY_SEED: u64 = 1;
 
@@ -181,11 +228,13 @@ impl Source {
     /// The generator of that name, or a family and an order: `elasticity:50000`.
     pub fn of_generator(name: &str) -> Option<Self> {
         if let Some((family, n)) = name.split_once(':') {
-            let family = Family::find(family)?;
+            let real = Family::find(family).map(|family| (family.name, family.kind));
+            let complex = || Family::find_complex(family).map(|family| (family.name, family.kind));
+            let (family, kind) = real.or_else(complex)?;
             return Some(Self {
                 name: name.to_owned(),
-                kind: family.kind,
-                origin: Origin::Family(family.name, n.parse().ok()?),
+                kind,
+                origin: Origin::Family(family, n.parse().ok()?),
                 near_singular: false,
             });
         }
@@ -198,26 +247,69 @@ impl Source {
         })
     }
 
+    /// The small signals of a circuit whose matrix at its operating point this is; `None` if it is another matrix, or if none
+    /// of a step in time lies beside it.
+    pub fn small_signals(&self) -> Option<Self> {
+        let Origin::File(at_rest) = &self.origin else {
+            return None;
+        };
+        let stem = self.name.strip_suffix(AT_REST)?;
+        let step = format!("{stem}_t1");
+        let beside = at_rest.parent()?.read_dir().ok()?.flatten();
+        let mut files = beside.map(|item| item.path());
+        let step = files.find(|path| Self::of_file(path).name == step)?;
+        Some(Self {
+            name: format!("{stem}{SMALL_SIGNALS}"),
+            origin: Origin::SmallSignals(at_rest.clone(), step),
+            ..self.clone()
+        })
+    }
+
     /// Reads or makes the matrix.
     ///
     /// # Errors
     ///
-    /// If it cannot be read, is not real and square, or is too large for 32-bit indices.
-    pub fn read(&self) -> anyhow::Result<Matrix> {
-        let a = match &self.origin {
-            Origin::File(path) => luge_matrix_io::read(path)
-                .with_context(|| format!("cannot read {}", path.display()))?
-                .into_real()?,
+    /// If it cannot be read, has no values, is not square, or is too large for 32-bit indices.
+    pub fn read(&self) -> anyhow::Result<AnyMatrix> {
+        let data = match &self.origin {
+            Origin::File(path) => data_of(path)?,
+            Origin::SmallSignals(at_rest, step) => {
+                let (MatrixData::Real(at_rest), MatrixData::Real(step)) =
+                    (data_of(at_rest)?, data_of(step)?)
+                else {
+                    bail!("{} is not made of real matrices", self.name);
+                };
+                MatrixData::Complex(at_frequency(&at_rest, &step))
+            }
             Origin::Generator => {
                 let found = GENERATED.iter().find(|(name, ..)| *name == self.name);
-                found.context("there is no such generator")?.2()
+                MatrixData::Real(found.context("there is no such generator")?.2())
             }
-            Origin::Family(name, n) => {
-                let family = Family::find(name).context("there is no such family")?;
-                family.make(*n, FAMILY_SEED, &mut solve_on_host)?
-            }
+            Origin::Family(name, n) => match (Family::find(name), Family::find_complex(name)) {
+                (Some(family), _) => {
+                    MatrixData::Real(family.make(*n, FAMILY_SEED, &mut solve_on_host)?)
+                }
+                (None, Some(family)) => {
+                    MatrixData::Complex(family.make(*n, FAMILY_SEED, &mut solve_on_host)?)
+                }
+                (None, None) => bail!("there is no such family"),
+            },
         };
-        Ok(Matrix::new(a)?)
+        Ok(match data {
+            MatrixData::Real(a) => AnyMatrix::Real(Matrix::new(a)?),
+            MatrixData::Complex(a) => AnyMatrix::Complex(Matrix::new(a)?),
+            MatrixData::Pattern(_) => bail!("{} has no values", self.name),
+        })
+    }
+
+    /// The same of a matrix that is real.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read), and if it is complex.
+    pub fn read_real(&self) -> anyhow::Result<Matrix> {
+        let real = f64::of(self.read()?);
+        real.with_context(|| format!("{} is complex, and real ones are measured", self.name))
     }
 
     /// The file of the next matrix of the same sequence, or of the one before: `x_t2` for `x_t1`.
@@ -245,6 +337,25 @@ impl Source {
     }
 }
 
+fn data_of(path: &Path) -> anyhow::Result<MatrixData> {
+    let read = luge_matrix_io::read(path);
+    Ok(read
+        .with_context(|| format!("cannot read {}", path.display()))?
+        .data)
+}
+
+/// G + iC/h of G and G + C/h. An entry that one of them has not is zero there.
+fn at_frequency(at_rest: &CsMat<f64>, step: &CsMat<f64>) -> CsMat<Complex<f64>> {
+    let mut a = TriMat::new(at_rest.shape());
+    for (&conductance, (i, j)) in at_rest {
+        a.add_triplet(i, j, Complex::new(conductance, -conductance));
+    }
+    for (&both, (i, j)) in step {
+        a.add_triplet(i, j, Complex::new(0.0, both));
+    }
+    a.to_csr()
+}
+
 /// `("pf_case118_it", 2)` for `pf_case118_it2`: the steps of a transient, of Newton's method, of a
 /// barrier method.
 fn step_of(name: &str) -> Option<(&str, u64)> {
@@ -252,6 +363,46 @@ fn step_of(name: &str) -> Option<(&str, u64)> {
     let (stem, number) = name.split_at(name.len() - digits);
     let is_step = ["_t", "_it", "_mu"].iter().any(|end| stem.ends_with(end));
     is_step.then_some(stem).zip(number.parse().ok())
+}
+
+/// A matrix over either field.
+#[derive(Debug, Clone)]
+pub enum AnyMatrix {
+    /// A real one.
+    Real(Matrix),
+    /// A complex one.
+    Complex(Matrix<Complex<f64>>),
+}
+
+/// The numbers of matrices that are read: `f64` and `Complex<f64>`.
+pub trait BenchScalar: PeerScalar + CudssScalar {
+    /// The same field in single precision.
+    type Single: CudssScalar + Scalar<Wide = Self::Wide>;
+
+    /// The matrix, if it is over this field.
+    fn of(matrix: AnyMatrix) -> Option<Matrix<Self>>;
+}
+
+impl BenchScalar for f64 {
+    type Single = f32;
+
+    fn of(matrix: AnyMatrix) -> Option<Matrix> {
+        match matrix {
+            AnyMatrix::Real(a) => Some(a),
+            AnyMatrix::Complex(_) => None,
+        }
+    }
+}
+
+impl BenchScalar for Complex<f64> {
+    type Single = Complex<f32>;
+
+    fn of(matrix: AnyMatrix) -> Option<Matrix<Self>> {
+        match matrix {
+            AnyMatrix::Real(_) => None,
+            AnyMatrix::Complex(a) => Some(a),
+        }
+    }
 }
 
 /// Everything that is computed with one matrix, in the type that it is computed in.
@@ -288,6 +439,11 @@ pub fn rescaling(number: usize) -> f64 {
     1.0 + RESCALING * (2.0 * fraction(number as u64) - 1.0)
 }
 
+/// The value of that number by rows times its [`rescaling`].
+pub fn rescaled<T: Scalar>(value: T, number: usize) -> T {
+    T::narrow(value.widen().scaled_by(rescaling(number)))
+}
+
 /// SplitMix64 of a number, as a fraction.
 fn fraction(number: u64) -> f64 {
     let mut z = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -296,49 +452,50 @@ fn fraction(number: u64) -> f64 {
     ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
 }
 
-impl System {
-    /// Reads a matrix and what goes with it. Refactorizations get the values of the next matrix of its sequence if there
-    /// is one and `rescale` is not wanted, else changed ones. They are symmetric if the matrix is.
-    ///
-    /// # Errors
-    ///
-    /// As [`Source::read`].
-    pub fn read(source: &Source, rescale: bool) -> anyhow::Result<Self> {
-        let a = source.read()?;
+impl<T: BenchScalar> System<T> {
+    /// The matrix that was read of a source, and what goes with it. Refactorizations get the values of the next matrix of its
+    /// sequence if there is one and `rescale` is not wanted, else changed ones. They are symmetric, or Hermitian, if the matrix is.
+    pub fn of(source: &Source, a: Matrix<T>, rescale: bool) -> Self {
+        let symmetry = |a: &Matrix<T>| [a.is_symmetric(), a.is_hermitian()];
+        let of_a = symmetry(&a);
         let neighbour = source.neighbour().filter(|_| !rescale).and_then(|path| {
             let neighbour = Source::of_file(&path);
-            let next = neighbour.read().ok()?;
-            let is_like = next.has_pattern_of(&a) && next.is_symmetric() == a.is_symmetric();
+            let next = T::of(neighbour.read().ok()?)?;
+            let is_like = next.has_pattern_of(&a) && symmetry(&next) == of_a;
             is_like.then_some((next, neighbour.name))
         });
         let (next, next_from) = neighbour.unwrap_or_else(|| {
             let from = format!("each value times a factor within 1 ± {RESCALING:e}");
-            let change = |value, number| value * rescaling(number);
-            let next = if a.is_symmetric() {
-                a.map_symmetric_values(change)
+            let next = if of_a.contains(&true) {
+                a.map_symmetric_values(rescaled)
             } else {
-                a.map_values(change)
+                a.map_values(rescaled)
             };
             (next, from)
         });
-        Ok(Self::new(a, next, next_from))
+        Self::new(a, next, next_from)
     }
 }
 
-impl<T: RealScalar> System<T> {
+impl<T: Scalar> System<T> {
     /// Of a matrix and another one of its pattern, with where that is from.
     pub fn new(a: Matrix<T>, next: Matrix<T>, next_from: String) -> Self {
         let mut rng = SmallRng::seed_from_u64(0x5eed);
         let n = a.n();
+        let number = |component: &mut dyn FnMut(usize) -> f64| {
+            T::narrow(T::Wide::from_components(component))
+        };
         let mut random = |count: usize| -> Vec<T> {
-            let number = |_| T::from_f64(rng.random_range(-1.0..=1.0));
-            (0..count).map(number).collect()
+            let mut component = |_| rng.random_range(-1.0..=1.0);
+            (0..count).map(|_| number(&mut component)).collect()
         };
         let (random_b, many_b) = (random(n), random(n * MANY));
-        // Entries of both signs between a half and one.
+        // Components of both signs between a half and one.
         let known = |j: usize| {
-            let fraction = fraction(j as u64) - 0.5;
-            T::from_f64(fraction + 0.5f64.copysign(fraction))
+            number(&mut |part| {
+                let fraction = fraction((j + part * n) as u64) - 0.5;
+                fraction + 0.5f64.copysign(fraction)
+            })
         };
         let x: Vec<T> = (0..n).map(known).collect();
         let transposed = a.rows().transpose_view().to_csr();
@@ -361,8 +518,8 @@ impl<T: RealScalar> System<T> {
     }
 
     /// The same in another type, each value rounded.
-    pub fn to_type<S: RealScalar>(&self) -> System<S> {
-        let round = |value: T, _| S::from_f64(value.to_f64());
+    pub fn to_type<S: Scalar<Wide = T::Wide>>(&self) -> System<S> {
+        let round = |value: T, _| S::narrow(value.widen());
         let (a, next) = (self.a.map_values(round), self.next.map_values(round));
         System::new(a, next, self.next_from.clone())
     }
@@ -381,10 +538,10 @@ pub fn ordered_pattern(a: &CsMat<f64>) -> Result<CompressedPattern, OrderingErro
     Ok(pattern_of(&b))
 }
 
-/// A·x, summed up in `f64`.
-pub fn product<T: RealScalar>(a: &CsMat<T>, x: &[T]) -> Vec<T> {
+/// A·x, summed up in 64 bits a component.
+pub fn product<T: Scalar>(a: &CsMat<T>, x: &[T]) -> Vec<T> {
     let minus = residual(a, x, &vec![T::zero(); a.rows()]);
-    minus.into_iter().map(|v| T::from_f64(-v)).collect()
+    minus.into_iter().map(|v| T::narrow(-v)).collect()
 }
 
 #[cfg(test)]
@@ -413,7 +570,8 @@ mod tests {
         }
         let system = |name: &str| {
             let source = Source::of_file(&folder.path().join(format!("{name}.mtx")));
-            System::read(&source, false).expect("it can be read")
+            let a = source.read_real().expect("it can be read");
+            System::of(&source, a, false)
         };
         let first = system("x_t1");
         assert_eq!(

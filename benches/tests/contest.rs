@@ -7,7 +7,7 @@ use std::time::Duration;
 use luge::{BackendChoice, FactorPrecision, Options};
 use luge_benches::contest::{Entrant, contest};
 use luge_benches::luge_peer::Luge;
-use luge_benches::results::{Outcome, Phase, Precision, Run, Settings};
+use luge_benches::results::{Field, Outcome, Phase, Precision, Run, Settings};
 use luge_benches::statistics::Statistic;
 use luge_benches::systems::{RESCALING, System, rescaling};
 use luge_peers::{Found, Matrix, Peer, PeerError, Resident, Staged, Statistics, Structure};
@@ -81,7 +81,7 @@ fn every_phase_of_luge_is_timed_and_right_on_the_host_and_on_a_device() {
             let inform = run.inform.as_ref().expect("its report");
             assert_eq!(inform["n"], small().a.n());
             let moved = run
-                .factor_byte_rate(Phase::Refactorize, 100)
+                .factor_byte_rate(Phase::Refactorize, Field::Real, 100)
                 .expect("a rate")
                 * run.seconds(Phase::Refactorize).expect("a time");
             let expected = (run.factor_entries.expect("told") + 100) * run.precision.bytes();
@@ -227,11 +227,10 @@ impl Resident<f64> for Logged {
     fn stage(&mut self, _: &Staged<'_, f64>) -> Result<(), PeerError> {
         self.call("stage")
     }
-    fn refactorize(&mut self, next: bool) -> Result<(), PeerError> {
-        self.call(if next {
-            "resident next"
-        } else {
-            "resident first"
+    fn refactorize(&mut self, number: usize) -> Result<(), PeerError> {
+        self.call(match number {
+            0 => "resident first",
+            _ => "resident next",
         })
     }
     fn solve(&mut self, nrhs: usize) -> Result<(), PeerError> {

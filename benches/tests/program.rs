@@ -7,11 +7,13 @@ use luge_benches::device_costs::groups::Group;
 use luge_benches::device_costs::model::Entry;
 use luge_benches::device_costs::{self, Measured};
 use luge_benches::results::{
-    Benchmark, LUGE, MatrixResult, Outcome, Phase, Precision, Results, Run, SCHEMA,
+    Benchmark, Field, LUGE, MatrixResult, Outcome, Phase, Precision, Results, Run, SCHEMA,
 };
+use luge_benches::systems::{AnyMatrix, Source};
 use luge_peers::{Found, Structure};
 use luge_testkit::corpus::skip_loudly;
 use luge_testkit::generators::applications::circuit;
+use num_complex::Complex;
 
 fn luge_bench(words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_luge-bench"))
@@ -34,7 +36,11 @@ fn peers(folder: &Path, words: &[&str]) -> Output {
 }
 
 fn written(folder: &Path, a: &sprs::CsMat<f64>) -> String {
-    let path = folder.join("small.mtx");
+    written_as(folder, "small", a)
+}
+
+fn written_as(folder: &Path, name: &str, a: &sprs::CsMat<f64>) -> String {
+    let path = folder.join(name).with_extension("mtx");
     let options = luge_matrix_io::WriteOptions::default();
     luge_matrix_io::write(&path, &a.view(), &options).expect("it is written");
     path.display().to_string()
@@ -190,6 +196,135 @@ fn luge_runs_on_a_device_beside_itself_on_the_host_in_every_precision() {
         assert_eq!(run.outcome, Outcome::Measured, "{}", run.variant);
         assert!(run.seconds(Phase::FirstSolve).is_some() && run.wrong_solutions().is_empty());
     }
+}
+
+#[test]
+fn complex_matrices_are_measured_as_what_they_are() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = peers(
+        folder.path(),
+        &[
+            "--family=ac-multiplier:100,lattice-indefinite:50",
+            "--structures=general,hermitian",
+            "--backends=cpu,sim",
+            "--peers=klu,superlu",
+        ],
+    );
+    assert!(output.status.success(), "{output:?}");
+    let results = Results::read(&folder.path().join("out.json")).expect("results");
+    // A circuit is not Hermitian, and so it is left out.
+    let [lattice] = &results.matrices[..] else {
+        panic!("{} matrices", results.matrices.len());
+    };
+    assert_eq!(lattice.field, Field::Complex);
+    let klu = Found::load("klu", None);
+    let runs = lattice.runs.iter().map(|run| {
+        assert!(run.wrong_solutions().is_empty(), "{}", run.solver);
+        let is_measured = run.outcome == Outcome::Measured;
+        (&*run.solver, &*run.variant, run.structure, is_measured)
+    });
+    let mut expected = vec![
+        (LUGE, "cpu", Structure::General, true),
+        (LUGE, "cpu", Structure::Hermitian, true),
+        (LUGE, "sim", Structure::General, true),
+        // It says itself that devices have no such factorization.
+        (LUGE, "sim", Structure::Hermitian, false),
+    ];
+    match klu {
+        Ok(_) => expected.push(("klu", "", Structure::General, true)),
+        Err(missing) => skip_loudly(1, &missing.to_string()),
+    }
+    assert_eq!(runs.collect::<Vec<_>>(), expected);
+    let of_cpu = &lattice.runs[1];
+    let [positive, negative] = of_cpu.inertia.expect("it is Hermitian");
+    assert!(positive > 0 && negative > 0 && positive + negative == 49);
+}
+
+#[test]
+fn small_signals_are_made_of_two_real_matrices() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at_rest = circuit(60, 5);
+    // As if each conductance had a capacitance beside it.
+    let step = at_rest.map(|g| 3.0 * g);
+    let file = written_as(folder.path(), "x_op", &at_rest);
+    written_as(folder.path(), "x_t1", &step);
+    let output = peers(
+        folder.path(),
+        &["--complex", "--peers=none", "--matrix", &file],
+    );
+    assert!(output.status.success(), "{output:?}");
+    let results = Results::read(&folder.path().join("out.json")).expect("results");
+    let [matrix] = &results.matrices[..] else {
+        panic!("{} matrices", results.matrices.len());
+    };
+    assert_eq!((&*matrix.name, matrix.field), ("x_ac", Field::Complex));
+    assert_eq!(matrix.nnz, at_rest.nnz());
+    let [run] = &matrix.runs[..] else {
+        panic!("{} runs", matrix.runs.len());
+    };
+    assert_eq!(run.outcome, Outcome::Measured);
+    assert!(run.memory.resident.is_some(), "it was tried apart");
+
+    let AnyMatrix::Complex(a) = Source::of_file(Path::new(&file))
+        .small_signals()
+        .expect("both are there")
+        .read()
+        .expect("they are read")
+    else {
+        panic!("small signals are complex");
+    };
+    for (value, (i, j)) in a.rows() {
+        let g = at_rest.get(i, j).expect("the pattern is the same");
+        assert!((value - Complex::new(*g, 2.0 * g)).norm() <= 1e-15 * g.abs());
+    }
+    let alone = written_as(folder.path(), "y_op", &at_rest);
+    assert_eq!(Source::of_file(Path::new(&alone)).small_signals(), None);
+}
+
+#[test]
+fn a_sweep_is_solved_as_a_batch_and_one_after_another() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let json = folder.path().join("out.json").display().to_string();
+    let sweep = |words: &[&str]| {
+        let common = ["sweep", "--frequencies=3", "--samples=1", "--json", &json];
+        luge_bench(&[&common[..], words].concat())
+    };
+    let klu = match Found::load("klu", None) {
+        Ok(_) => "--peers=klu",
+        Err(missing) => {
+            skip_loudly(1, &missing.to_string());
+            "--peers=none"
+        }
+    };
+    let output = sweep(&["--family=ac-multiplier:100", "--backend=sim", klu]);
+    assert!(output.status.success(), "{output:?}");
+    let results = Results::read(Path::new(&json)).expect("results");
+    assert_eq!(results.benchmark, Benchmark::Sweep);
+    let runs = &results.matrices[0].runs;
+    let expected = [
+        (LUGE, "batch"),
+        (LUGE, "one after another"),
+        ("klu", "one after another"),
+    ];
+    for (run, (solver, variant)) in runs.iter().zip(expected) {
+        assert_eq!((&*run.solver, &*run.variant), (solver, variant));
+        let error = run.errors.refactorized.expect("it is measured");
+        assert!(error < 1e-13, "{solver}, {variant}: {error}");
+        assert!(run.seconds(Phase::Sweep).is_some());
+        let on_device = run.seconds(Phase::SweepResident).is_some();
+        assert_eq!(on_device, solver == LUGE, "{solver}, {variant}");
+    }
+    assert_eq!(runs.len(), if klu == "--peers=klu" { 3 } else { 2 });
+
+    let real = sweep(&["--family=circuit:100", "--backend=cpu"]);
+    let said = String::from_utf8_lossy(&real.stderr).into_owned();
+    assert!(!real.status.success() && said.contains("complex"), "{said}");
+    let unknown = sweep(&[
+        "--family=ac-multiplier:100",
+        "--backend=cpu",
+        "--peers=superlu",
+    ]);
+    assert!(!unknown.status.success());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Means, bounds of what counts, and the format of results.
 
 use luge_benches::results::{
-    Benchmark, MatrixResult, Outcome, Phase, Results, Run, Settings, write_json,
+    Benchmark, Field, MatrixResult, Outcome, Phase, Results, Run, Settings, write_json,
 };
 use luge_benches::statistics::{Samples, Statistic};
 use luge_benches::tables::{Counted, OfFastest, Series, of_fastest, ratios, report};
@@ -21,6 +21,7 @@ fn matrix(name: &str, kind: &str, entries: u64, luge: f64, klu: f64) -> MatrixRe
     MatrixResult {
         name: name.to_owned(),
         kind: kind.to_owned(),
+        field: Field::Real,
         n: 9,
         nnz: 30,
         near_singular: false,

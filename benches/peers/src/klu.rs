@@ -2,16 +2,19 @@
 //!
 //! Default options: block triangular form, AMD, row scaling by the largest entry, diagonal preferred
 //! within a tolerance of 0.001. One core; the number of threads changes nothing. `klu_refactor` keeps
-//! pivots and reports no growth.
+//! pivots and reports no growth. Real and complex matrices.
 
 use std::ffi::{c_int, c_void};
+use std::marker::PhantomData;
 use std::mem::offset_of;
 use std::path::PathBuf;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
+use luge_sparse::Scalar;
+
 use crate::library::{Loaded, Missing};
-use crate::{Matrix, Peer, PeerError, Statistics, assert_right_hand_sides};
+use crate::{Matrix, Peer, PeerError, PeerScalar, Statistics, assert_right_hand_sides};
 
 /// `klu_common` of KLU 1.3 (SuiteSparse 5) and 2 (SuiteSparse 7), checked by [`Library::load`].
 #[repr(C)]
@@ -90,22 +93,70 @@ type Refactor = unsafe extern "C" fn(
 ) -> c_int;
 type Solve =
     unsafe extern "C" fn(*mut Symbolic, *mut Numeric, c_int, c_int, *mut f64, *mut Common) -> c_int;
+/// With whether to conjugate.
+type SolveConjugated = unsafe extern "C" fn(
+    *mut Symbolic,
+    *mut Numeric,
+    c_int,
+    c_int,
+    *mut f64,
+    c_int,
+    *mut Common,
+) -> c_int;
 type Free<T> = unsafe extern "C" fn(*mut *mut T, *mut Common) -> c_int;
 type Flops = unsafe extern "C" fn(*mut Symbolic, *mut Numeric, *mut Common) -> c_int;
 pub(crate) type SuiteSparseVersion = unsafe extern "C" fn(*mut c_int) -> c_int;
+
+/// The functions for the matrices of one field. The components of complex numbers lie one after another, the real part first.
+#[derive(Debug)]
+struct OfField {
+    factor: Factor,
+    refactor: Refactor,
+    solve: Solve,
+    solve_transpose: SolveTranspose,
+    free_numeric: Free<Numeric>,
+    flops: Flops,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum SolveTranspose {
+    Real(Solve),
+    Complex(SolveConjugated),
+}
+
+impl OfField {
+    /// Those whose names begin with `prefix`.
+    ///
+    /// # Safety
+    ///
+    /// They are the functions of that name in klu.h, and `solve_transpose` makes of the last one what it is.
+    unsafe fn load<F: Copy>(
+        loaded: &Loaded,
+        prefix: &str,
+        solve_transpose: fn(F) -> SolveTranspose,
+    ) -> Result<Self, Missing> {
+        // SAFETY: by this function's own precondition.
+        unsafe {
+            Ok(Self {
+                factor: loaded.function(&format!("{prefix}factor"))?,
+                refactor: loaded.function(&format!("{prefix}refactor"))?,
+                solve: loaded.function(&format!("{prefix}solve"))?,
+                solve_transpose: solve_transpose(loaded.function(&format!("{prefix}tsolve"))?),
+                free_numeric: loaded.function(&format!("{prefix}free_numeric"))?,
+                flops: loaded.function(&format!("{prefix}flops"))?,
+            })
+        }
+    }
+}
 
 /// A loaded libklu.
 #[derive(Debug)]
 pub struct Library {
     defaults: Defaults,
     analyze: Analyze,
-    factor: Factor,
-    refactor: Refactor,
-    solve: Solve,
-    tsolve: Solve,
     free_symbolic: Free<Symbolic>,
-    free_numeric: Free<Numeric>,
-    flops: Flops,
+    real: OfField,
+    complex: OfField,
     version: String,
     /// Last, so that it is unloaded after the functions are out of reach.
     loaded: Loaded,
@@ -128,19 +179,23 @@ impl Library {
             Self {
                 defaults: loaded.function("klu_defaults")?,
                 analyze: loaded.function("klu_analyze")?,
-                factor: loaded.function("klu_factor")?,
-                refactor: loaded.function("klu_refactor")?,
-                solve: loaded.function("klu_solve")?,
-                tsolve: loaded.function("klu_tsolve")?,
                 free_symbolic: loaded.function("klu_free_symbolic")?,
-                free_numeric: loaded.function("klu_free_numeric")?,
-                flops: loaded.function("klu_flops")?,
+                real: OfField::load(&loaded, "klu_", SolveTranspose::Real)?,
+                complex: OfField::load(&loaded, "klu_z_", SolveTranspose::Complex)?,
                 version: suite_sparse_version(&loaded),
                 loaded,
             }
         };
         library.check_layout()?;
         Ok(library)
+    }
+
+    /// The functions for matrices of `T`.
+    fn of<T: Scalar>(&self) -> &OfField {
+        match T::COMPONENTS {
+            1 => &self.real,
+            _ => &self.complex,
+        }
     }
 
     /// Has the library write its defaults into the middle of marked memory, and compares what it wrote
@@ -216,14 +271,16 @@ pub(crate) fn suite_sparse_version(loaded: &Loaded) -> String {
 }
 
 /// One matrix in KLU.
-pub struct Klu {
+pub struct Klu<T: PeerScalar = f64> {
     library: Arc<Library>,
     common: Box<Common>,
     symbolic: Option<NonNull<Symbolic>>,
     numeric: Option<NonNull<Numeric>>,
+    /// What the functions take.
+    scalar: PhantomData<T>,
 }
 
-impl Klu {
+impl<T: PeerScalar> Klu<T> {
     /// A solver with KLU's default options.
     pub fn new(library: Arc<Library>) -> Self {
         let mut common = Box::new(Common {
@@ -259,6 +316,7 @@ impl Klu {
             common,
             symbolic: None,
             numeric: None,
+            scalar: PhantomData,
         }
     }
 
@@ -280,27 +338,33 @@ impl Klu {
             .and_then(|symbolic| Ok((symbolic, self.numeric.ok_or(PeerError::OutOfOrder)?)))
     }
 
-    fn solve_by(&mut self, solve: Solve, x: &mut [f64], nrhs: usize) -> Result<(), PeerError> {
+    fn solve_by(&mut self, is_transposed: bool, x: &mut [T], nrhs: usize) -> Result<(), PeerError> {
         let (symbolic, numeric) = self.factorized()?;
         // SAFETY: it is what klu_factor gave, and is freed in drop_factors alone.
         let n = unsafe { numeric.as_ref() }.n;
         assert_right_hand_sides(n as usize, x, nrhs);
-        // SAFETY: both objects are of this library and of this matrix, x holds n · nrhs values.
+        let of_field = self.library.of::<T>();
+        let (nrhs, x) = (nrhs as c_int, x.as_mut_ptr().cast());
+        let common = &mut *self.common;
+        // SAFETY: both objects are of this library and of this matrix, x holds n · nrhs numbers of its field.
         let done = unsafe {
-            solve(
-                symbolic.as_ptr(),
-                numeric.as_ptr(),
-                n,
-                nrhs as c_int,
-                x.as_mut_ptr(),
-                &mut *self.common,
-            )
+            match of_field.solve_transpose {
+                _ if !is_transposed => {
+                    (of_field.solve)(symbolic.as_ptr(), numeric.as_ptr(), n, nrhs, x, common)
+                }
+                SolveTranspose::Real(solve) => {
+                    solve(symbolic.as_ptr(), numeric.as_ptr(), n, nrhs, x, common)
+                }
+                SolveTranspose::Complex(solve) => {
+                    solve(symbolic.as_ptr(), numeric.as_ptr(), n, nrhs, x, 0, common)
+                }
+            }
         };
         if done != 0 { Ok(()) } else { Err(self.error()) }
     }
 }
 
-impl Peer for Klu {
+impl<T: PeerScalar> Peer<T> for Klu<T> {
     fn name(&self) -> &'static str {
         "klu"
     }
@@ -309,7 +373,7 @@ impl Peer for Klu {
         self.library.version.clone()
     }
 
-    fn analyze(&mut self, a: &Matrix) -> Result<(), PeerError> {
+    fn analyze(&mut self, a: &Matrix<T>) -> Result<(), PeerError> {
         self.drop_analysis();
         self.common.mempeak = self.common.memusage;
         // SAFETY: the arrays are a compressed matrix of order n with indices below 2³¹, and KLU only
@@ -329,16 +393,16 @@ impl Peer for Klu {
         }
     }
 
-    fn factorize(&mut self, a: &Matrix) -> Result<(), PeerError> {
+    fn factorize(&mut self, a: &Matrix<T>) -> Result<(), PeerError> {
         let symbolic = self.analyzed()?;
         self.drop_factors();
         // SAFETY: as in `analyze`; the caller's matrix is the one that was analyzed, or one of its
         // pattern, as the trait asks, and KLU checks indices and sizes again.
         let numeric = unsafe {
-            (self.library.factor)(
+            (self.library.of::<T>().factor)(
                 a.col_ptr().as_ptr().cast(),
                 a.row_idx().as_ptr().cast(),
-                a.values().as_ptr(),
+                a.values().as_ptr().cast(),
                 symbolic.as_ptr(),
                 &mut *self.common,
             )
@@ -350,14 +414,14 @@ impl Peer for Klu {
         }
     }
 
-    fn refactorize(&mut self, a: &Matrix) -> Result<(), PeerError> {
+    fn refactorize(&mut self, a: &Matrix<T>) -> Result<(), PeerError> {
         let (symbolic, numeric) = self.factorized()?;
         // SAFETY: as in `factorize`.
         let done = unsafe {
-            (self.library.refactor)(
+            (self.library.of::<T>().refactor)(
                 a.col_ptr().as_ptr().cast(),
                 a.row_idx().as_ptr().cast(),
-                a.values().as_ptr(),
+                a.values().as_ptr().cast(),
                 symbolic.as_ptr(),
                 numeric.as_ptr(),
                 &mut *self.common,
@@ -370,12 +434,12 @@ impl Peer for Klu {
         }
     }
 
-    fn solve(&mut self, x: &mut [f64], nrhs: usize) -> Result<(), PeerError> {
-        self.solve_by(self.library.solve, x, nrhs)
+    fn solve(&mut self, x: &mut [T], nrhs: usize) -> Result<(), PeerError> {
+        self.solve_by(false, x, nrhs)
     }
 
-    fn solve_transpose(&mut self, x: &mut [f64], nrhs: usize) -> Result<(), PeerError> {
-        self.solve_by(self.library.tsolve, x, nrhs)
+    fn solve_transpose(&mut self, x: &mut [T], nrhs: usize) -> Result<(), PeerError> {
+        self.solve_by(true, x, nrhs)
     }
 
     fn statistics(&mut self) -> Statistics {
@@ -384,7 +448,7 @@ impl Peer for Klu {
         };
         let mut common = *self.common;
         // SAFETY: both objects are of this library and this matrix; the call writes to `common`.
-        unsafe { (self.library.flops)(symbolic.as_ptr(), numeric.as_ptr(), &mut common) };
+        unsafe { (self.library.of::<T>().flops)(symbolic.as_ptr(), numeric.as_ptr(), &mut common) };
         // SAFETY: they are what klu_analyze and klu_factor gave, and are freed by this value alone.
         let (symbolic, numeric) = unsafe { (symbolic.as_ref(), numeric.as_ref()) };
         let count = |number: c_int| number.max(0) as u64;
@@ -407,7 +471,9 @@ impl Peer for Klu {
     fn drop_factors(&mut self) {
         if let Some(numeric) = self.numeric.take() {
             // SAFETY: it is what klu_factor gave, and `take` makes this the only time.
-            unsafe { (self.library.free_numeric)(&mut numeric.as_ptr(), &mut *self.common) };
+            unsafe {
+                (self.library.of::<T>().free_numeric)(&mut numeric.as_ptr(), &mut *self.common)
+            };
         }
     }
 
@@ -420,7 +486,7 @@ impl Peer for Klu {
     }
 }
 
-impl Drop for Klu {
+impl<T: PeerScalar> Drop for Klu<T> {
     fn drop(&mut self) {
         self.drop_analysis();
     }

@@ -13,6 +13,8 @@
 //! | [`pardiso`] | PARDISO of MKL: supernodal LU, L·D·Lᵀ and Cholesky | `libmkl_rt`, at run time |
 //! | [`cudss`] | cuDSS 1 (NVIDIA), on a GPU, in single and in double precision | `libcudss`, at run time |
 //!
+//! KLU, UMFPACK, faer and cuDSS take complex matrices too ([`PeerScalar`]).
+//!
 //! The C libraries are loaded when a benchmark asks for them ([`Found::load`]) and never linked, so
 //! that the benchmarks build and run where they are not installed; one that is missing is reported as
 //! [`Missing`] with the names that were tried. Structures of theirs that this crate reads are checked
@@ -21,8 +23,8 @@
 //!
 //! # Current limitations
 //!
-//! Real matrices with 32-bit indices; of double precision but for cuDSS. Every solver runs with its own default
-//! options but for those that its module names. KLU, UMFPACK and SuperLU are told nothing of symmetry ([`Structure`]).
+//! 32-bit indices; double precision but for cuDSS. Of complex matrices faer knows LU alone here. Every solver runs with its own
+//! default options but for those that its module names. KLU, UMFPACK and SuperLU are told nothing of symmetry ([`Structure`]).
 
 pub mod cholmod;
 pub mod cudss;
@@ -36,6 +38,7 @@ mod library;
 mod matrix;
 pub mod mumps;
 pub mod pardiso;
+mod scalar;
 pub mod spral;
 pub mod superlu;
 pub mod umfpack;
@@ -43,12 +46,14 @@ pub mod umfpack;
 pub use forms::{Compressed, Coordinates, Part};
 pub use library::Missing;
 pub use matrix::{Matrix, TooLarge};
+pub use scalar::PeerScalar;
 
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use luge_sparse::Scalar;
 use serde::{Deserialize, Serialize};
 
 /// What a solver is told of a matrix.
@@ -62,19 +67,27 @@ pub enum Structure {
     General,
     /// That it is symmetric, and may be indefinite: A = L·D·Lᵀ. The solver gets a triangle.
     Symmetric,
-    /// That it is symmetric positive definite: A = L·Lᵀ. The solver gets a triangle.
+    /// That it is complex and equal to its conjugate transpose, and may be indefinite: A = L·D·Lᴴ. The solver gets a triangle.
+    Hermitian,
+    /// That it is symmetric, or if it is complex Hermitian, and positive definite: A = L·Lᴴ. The solver gets a triangle.
     Definite,
 }
 
 impl Structure {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::General, Self::Symmetric, Self::Definite];
+    pub const ALL: [Self; 4] = [
+        Self::General,
+        Self::Symmetric,
+        Self::Hermitian,
+        Self::Definite,
+    ];
 
     /// Its name, as options and results spell it.
     pub fn name(self) -> &'static str {
         match self {
             Self::General => "general",
             Self::Symmetric => "symmetric",
+            Self::Hermitian => "hermitian",
             Self::Definite => "definite",
         }
     }
@@ -200,12 +213,12 @@ pub trait Resident<T> {
     /// The solver's own; so have all steps.
     fn stage(&mut self, staged: &Staged<'_, T>) -> Result<(), PeerError>;
 
-    /// Refactorizes with the values of `next`, or else with the first ones.
+    /// Refactorizes with the values of that number: 0 is the matrix of the factors, 1 the first of the others, and so on.
     ///
     /// # Errors
     ///
     /// The solver's own.
-    fn refactorize(&mut self, next: bool) -> Result<(), PeerError>;
+    fn refactorize(&mut self, number: usize) -> Result<(), PeerError>;
 
     /// Solves with one right-hand side, or with as many as were staged together.
     ///
@@ -233,8 +246,8 @@ pub trait Resident<T> {
 pub struct Staged<'a, T> {
     /// The matrix of the factors.
     pub a: &'a Matrix<T>,
-    /// The same with other values.
-    pub next: &'a Matrix<T>,
+    /// Matrices of its pattern with other values.
+    pub others: &'a [Matrix<T>],
     /// One right-hand side, and several, one after another.
     pub b: [&'a [T]; 2],
 }
@@ -380,56 +393,51 @@ impl Found {
         NAMES
             .into_iter()
             .filter_map(|name| Some((name, Self::load(name, None).ok()?)))
-            .find(|(_, found)| found.takes(Structure::General))
+            .find(|(_, found)| found.takes::<f64>(Structure::General))
     }
 
-    /// Whether it has solvers that are told this of a matrix.
-    pub fn takes(&self, structure: Structure) -> bool {
+    /// Whether it has solvers of matrices of `T` that are told this of a matrix. Nobody is told that a real matrix is Hermitian.
+    pub fn takes<T: Scalar>(&self, structure: Structure) -> bool {
+        let is_general = structure == Structure::General;
+        if T::COMPONENTS > 1 {
+            return is_general
+                && match self {
+                    Self::Klu(_) | Self::Umfpack(_) => true,
+                    #[cfg(feature = "faer")]
+                    Self::Faer => true,
+                    _ => false,
+                };
+        }
         match self {
+            _ if structure == Structure::Hermitian => false,
             Self::Mumps(_) | Self::Pardiso(_) => true,
             Self::Cholmod(_) => structure == Structure::Definite,
-            Self::Spral(_) => structure != Structure::General,
+            Self::Spral(_) => !is_general,
             Self::PardisoMatched(_) => structure == Structure::Symmetric,
             #[cfg(feature = "faer")]
             Self::Faer => true,
             #[cfg(feature = "feral")]
             Self::Feral => structure == Structure::Symmetric,
-            _ => structure == Structure::General,
+            _ => is_general,
         }
     }
 
-    /// A solver that is told this of its matrices and may use `threads` threads; `None` if it does not
-    /// [take](Self::takes) that.
-    pub fn solver(&self, structure: Structure, threads: usize) -> Option<Box<dyn Peer>> {
-        if !self.takes(structure) {
+    /// A solver of matrices of `T` that is told this of them and may use `threads` threads; `None` if there is
+    /// [none](Self::takes).
+    pub fn solver<T: PeerScalar>(
+        &self,
+        structure: Structure,
+        threads: usize,
+    ) -> Option<Box<dyn Peer<T>>> {
+        if !self.takes::<T>(structure) {
             return None;
         }
         Some(match self {
             Self::Klu(library) => Box::new(klu::Klu::new(Arc::clone(library))),
             Self::Umfpack(library) => Box::new(umfpack::Umfpack::new(Arc::clone(library), threads)),
-            Self::Superlu(library) => Box::new(superlu::Superlu::new(Arc::clone(library), threads)),
-            Self::Mumps(library) => {
-                Box::new(mumps::Mumps::new(Arc::clone(library), structure, threads))
-            }
-            Self::Cholmod(library) => Box::new(cholmod::Cholmod::new(Arc::clone(library), threads)),
-            Self::Spral(library) => {
-                Box::new(spral::Spral::new(Arc::clone(library), structure, threads))
-            }
-            Self::Pardiso(library) => Box::new(pardiso::Pardiso::new(
-                Arc::clone(library),
-                structure,
-                threads,
-            )),
-            Self::PardisoMatched(library) => {
-                Box::new(pardiso::Pardiso::new(Arc::clone(library), structure, threads).matched())
-            }
             #[cfg(feature = "faer")]
-            Self::Faer => match structure {
-                Structure::General => Box::new(faer::Faer::new(threads)),
-                told => Box::new(faer::FaerSymmetric::new(told, threads)),
-            },
-            #[cfg(feature = "feral")]
-            Self::Feral => Box::new(feral::Feral::new(threads)),
+            Self::Faer if structure == Structure::General => T::faer(threads),
+            real => return T::real_solver(real, structure, threads),
         })
     }
 
@@ -441,6 +449,6 @@ impl Found {
 
 /// Panics unless `x` holds `nrhs` vectors of length `n`.
 #[track_caller]
-fn assert_right_hand_sides(n: usize, x: &[f64], nrhs: usize) {
+fn assert_right_hand_sides<T>(n: usize, x: &[T], nrhs: usize) {
     assert_eq!(x.len(), n * nrhs, "right-hand sides of another length");
 }

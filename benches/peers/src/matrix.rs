@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use luge_sparse::Scalar;
 use sprs::CsMat;
 
 use crate::Structure;
@@ -107,7 +108,7 @@ impl<T: Copy + Default> Matrix<T> {
     pub fn told(&self, structure: Structure) -> &CsMat<T> {
         match structure {
             Structure::General => &self.rows,
-            Structure::Symmetric | Structure::Definite => self.upper_rows(),
+            _ => self.upper_rows(),
         }
     }
 
@@ -162,26 +163,50 @@ impl<T: Copy + Default> Matrix<T> {
     }
 }
 
-impl<T: Copy + Default + PartialOrd> Matrix<T> {
-    /// Whether the matrix equals its transpose.
-    pub fn is_symmetric(&self) -> bool {
+impl<T: Scalar> Matrix<T> {
+    /// Whether each entry is `counterpart` of the one on the other side of the diagonal.
+    fn is_its_own(&self, counterpart: impl Fn(T) -> T) -> bool {
         let same = |ours: &[usize], theirs: &[u32]| {
             ours.iter().zip(theirs).all(|(&i, &j)| i == j as usize)
         };
         let indptr = self.rows.proper_indptr();
+        let mut both = self.rows.data().iter().zip(&self.values);
         same(&indptr, &self.col_ptr)
             && same(self.rows.indices(), &self.row_idx)
-            && self.rows.data() == self.values
+            && both.all(|(&ours, &theirs)| ours == counterpart(theirs))
     }
 
-    /// Whether all entries of the diagonal are there and positive.
+    /// Whether the matrix equals its transpose.
+    pub fn is_symmetric(&self) -> bool {
+        self.is_its_own(|value| value)
+    }
+
+    /// Whether the matrix equals its conjugate transpose.
+    pub fn is_hermitian(&self) -> bool {
+        self.is_its_own(T::conjugate)
+    }
+
+    /// Whether all entries of the diagonal are there and have a positive real part.
     pub fn has_positive_diagonal(&self) -> bool {
-        (0..self.n()).all(|i| self.rows.get(i, i).is_some_and(|&v| v > T::default()))
+        let is_positive = |value: &T| value.real() > T::Real::default();
+        (0..self.n()).all(|i| self.rows.get(i, i).is_some_and(is_positive))
+    }
+
+    /// Whether a solver may be told this of the matrix. Definite may be what is Hermitian with a positive diagonal.
+    pub fn may_be(&self, structure: Structure) -> bool {
+        match structure {
+            Structure::General => true,
+            Structure::Symmetric => self.is_symmetric(),
+            Structure::Hermitian => T::COMPONENTS > 1 && self.is_hermitian(),
+            Structure::Definite => self.is_hermitian() && self.has_positive_diagonal(),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use num_complex::Complex;
+
     use super::*;
 
     #[test]
@@ -275,5 +300,31 @@ mod tests {
         let triangle = Matrix::new(triangle).expect("it is small");
         assert!(!triangle.is_symmetric(), "the patterns differ");
         assert!(triangle.has_positive_diagonal());
+    }
+
+    #[test]
+    fn complex_matrices_are_symmetric_or_hermitian() {
+        let with = |below: Complex<f64>| {
+            let (one, above) = (Complex::from(1.0), Complex::new(2.0, 3.0));
+            let a = CsMat::new(
+                (2, 2),
+                vec![0, 2, 4],
+                vec![0, 1, 0, 1],
+                vec![one, above, below, one],
+            );
+            let matrix = Matrix::new(a).expect("it is small");
+            Structure::ALL.map(|structure| matrix.may_be(structure))
+        };
+        // General, symmetric, Hermitian, definite.
+        assert_eq!(with(Complex::new(2.0, 3.0)), [true, true, false, false]);
+        assert_eq!(with(Complex::new(2.0, -3.0)), [true, false, true, true]);
+        assert_eq!(with(Complex::new(2.0, 0.0)), [true, false, false, false]);
+        let real = symmetric();
+        let may_be = Structure::ALL.map(|structure| real.may_be(structure));
+        assert_eq!(
+            may_be,
+            [true, true, false, false],
+            "a real one is called symmetric"
+        );
     }
 }

@@ -139,7 +139,7 @@ impl Library {
         data.sym = match structure {
             Structure::General => 0,
             Structure::Definite => 1,
-            Structure::Symmetric => 2,
+            Structure::Symmetric | Structure::Hermitian => 2,
         };
         data.par = 1;
         data.comm_fortran = ALL_PROCESSES;
@@ -182,7 +182,7 @@ impl Mumps {
     fn part(&self) -> Part {
         match self.structure {
             Structure::General => Part::Whole,
-            Structure::Symmetric | Structure::Definite => Part::Upper,
+            _ => Part::Upper,
         }
     }
 
@@ -304,7 +304,7 @@ impl Peer for Mumps {
     fn solve_transpose(&mut self, x: &mut [f64], nrhs: usize) -> Result<(), PeerError> {
         match self.structure {
             Structure::General => self.solve_by(true, x, nrhs),
-            Structure::Symmetric | Structure::Definite => Err(PeerError::Unsupported),
+            _ => Err(PeerError::Unsupported),
         }
     }
 

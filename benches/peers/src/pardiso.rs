@@ -163,7 +163,7 @@ impl Pardiso {
     fn matrix_type(&self) -> c_int {
         match self.structure {
             Structure::General => 11,
-            Structure::Symmetric => -2,
+            Structure::Symmetric | Structure::Hermitian => -2,
             Structure::Definite => 2,
         }
     }
@@ -171,7 +171,7 @@ impl Pardiso {
     fn take(&mut self, a: &Matrix) {
         let part = match self.structure {
             Structure::General => Part::Whole,
-            Structure::Symmetric | Structure::Definite => Part::UpperWithDiagonal,
+            _ => Part::UpperWithDiagonal,
         };
         self.matrix = Some(Arc::clone(a.form(part)));
     }
@@ -298,7 +298,7 @@ impl Peer for Pardiso {
     fn solve_transpose(&mut self, x: &mut [f64], nrhs: usize) -> Result<(), PeerError> {
         match self.structure {
             Structure::General => self.solve_by(x, nrhs, true),
-            Structure::Symmetric | Structure::Definite => Err(PeerError::Unsupported),
+            _ => Err(PeerError::Unsupported),
         }
     }
 
@@ -320,7 +320,9 @@ impl Peer for Pardiso {
         let both = count(POSITIVE).zip(count(NEGATIVE));
         let inertia = match self.structure {
             Structure::General => None,
-            Structure::Symmetric => both.map(|(positive, negative)| [positive, negative]),
+            Structure::Symmetric | Structure::Hermitian => {
+                both.map(|(positive, negative)| [positive, negative])
+            }
             Structure::Definite => Some([self.n as u64, 0]),
         };
         Statistics {

@@ -2,15 +2,18 @@
 //!
 //! Default options, but that a solve does no refinement: refinement is UMFPACK's default (two steps),
 //! and would be compared with bare triangular solves of the others. Threads are those of the BLAS.
+//! Real and complex matrices.
 
 use std::ffi::{c_int, c_void};
 use std::path::PathBuf;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
+use luge_sparse::Scalar;
+
 use crate::klu::suite_sparse_version;
 use crate::library::{Blas, Loaded, Missing};
-use crate::{Matrix, Peer, PeerError, Statistics, assert_right_hand_sides};
+use crate::{Matrix, Peer, PeerError, PeerScalar, Statistics, assert_right_hand_sides};
 
 /// Lengths of `Control` and `Info` in umfpack.h of versions 5 and 6.
 const CONTROL: usize = 20;
@@ -38,9 +41,30 @@ type Symbolic = unsafe extern "C" fn(
     *const f64,
     *mut f64,
 ) -> c_int;
+type SymbolicComplex = unsafe extern "C" fn(
+    c_int,
+    c_int,
+    *const c_int,
+    *const c_int,
+    *const f64,
+    *const f64,
+    *mut *mut c_void,
+    *const f64,
+    *mut f64,
+) -> c_int;
 type Numeric = unsafe extern "C" fn(
     *const c_int,
     *const c_int,
+    *const f64,
+    *mut c_void,
+    *mut *mut c_void,
+    *const f64,
+    *mut f64,
+) -> c_int;
+type NumericComplex = unsafe extern "C" fn(
+    *const c_int,
+    *const c_int,
+    *const f64,
     *const f64,
     *mut c_void,
     *mut *mut c_void,
@@ -60,34 +84,193 @@ type Solve = unsafe extern "C" fn(
     *mut c_int,
     *mut f64,
 ) -> c_int;
+type SolveComplex = unsafe extern "C" fn(
+    c_int,
+    *const c_int,
+    *const c_int,
+    *const f64,
+    *const f64,
+    *mut f64,
+    *mut f64,
+    *const f64,
+    *const f64,
+    *mut c_void,
+    *const f64,
+    *mut f64,
+    *mut c_int,
+    *mut f64,
+) -> c_int;
 type Free = unsafe extern "C" fn(*mut *mut c_void);
 
-/// A loaded libumfpack.
+/// The functions that read numbers, for the matrices of one field.
+#[derive(Debug, Clone, Copy)]
+enum Functions {
+    Real {
+        symbolic: Symbolic,
+        numeric: Numeric,
+        wsolve: Solve,
+    },
+    /// A null pointer in place of imaginary parts says that they lie behind the real ones.
+    Complex {
+        symbolic: SymbolicComplex,
+        numeric: NumericComplex,
+        wsolve: SolveComplex,
+    },
+}
+
+/// A matrix by columns as UMFPACK takes it.
+#[derive(Clone, Copy)]
+struct Columns {
+    n: c_int,
+    ptr: *const c_int,
+    idx: *const c_int,
+    values: *const f64,
+}
+
+impl Columns {
+    fn of<T: PeerScalar>(a: &Matrix<T>) -> Self {
+        Self {
+            n: a.n() as c_int,
+            ptr: a.col_ptr().as_ptr().cast(),
+            idx: a.row_idx().as_ptr().cast(),
+            values: a.values().as_ptr().cast(),
+        }
+    }
+}
+
+impl Functions {
+    /// `umfpack_*_symbolic`.
+    ///
+    /// # Safety
+    ///
+    /// `a` is a matrix of this field, and `info` holds [`INFO`] numbers.
+    unsafe fn symbolic(
+        self,
+        a: Columns,
+        made: &mut *mut c_void,
+        control: &Control,
+        info: &mut Info,
+    ) -> c_int {
+        let Columns {
+            n,
+            ptr,
+            idx,
+            values,
+        } = a;
+        let (control, info) = (control.as_ptr(), info.as_mut_ptr());
+        // SAFETY: by this function's own precondition.
+        unsafe {
+            match self {
+                Self::Real { symbolic, .. } => {
+                    symbolic(n, n, ptr, idx, values, made, control, info)
+                }
+                Self::Complex { symbolic, .. } => {
+                    symbolic(n, n, ptr, idx, values, ptr::null(), made, control, info)
+                }
+            }
+        }
+    }
+
+    /// `umfpack_*_numeric`.
+    ///
+    /// # Safety
+    ///
+    /// As [`symbolic`](Self::symbolic), and the symbolic object is of this library and field.
+    unsafe fn numeric(
+        self,
+        a: Columns,
+        symbolic: NonNull<c_void>,
+        made: &mut *mut c_void,
+        control: &Control,
+        info: &mut Info,
+    ) -> c_int {
+        let Columns {
+            ptr, idx, values, ..
+        } = a;
+        let symbolic = symbolic.as_ptr();
+        let (control, info) = (control.as_ptr(), info.as_mut_ptr());
+        // SAFETY: by this function's own precondition.
+        unsafe {
+            match self {
+                Self::Real { numeric, .. } => {
+                    numeric(ptr, idx, values, symbolic, made, control, info)
+                }
+                Self::Complex { numeric, .. } => {
+                    numeric(ptr, idx, values, ptr::null(), symbolic, made, control, info)
+                }
+            }
+        }
+    }
+
+    /// `umfpack_*_wsolve` without refinement, for which the matrix is not read (umfpack_solve.h).
+    ///
+    /// # Safety
+    ///
+    /// The numeric object is of this library and field, of order n; x and b hold n of its numbers, and the workspaces n integers
+    /// and n real or 4·n components of complex numbers.
+    unsafe fn solve(
+        self,
+        system: c_int,
+        x: *mut f64,
+        b: *const f64,
+        numeric: NonNull<c_void>,
+        control: &Control,
+        (integers, reals): (*mut c_int, *mut f64),
+    ) -> c_int {
+        let (no_indices, none) = (ptr::null(), ptr::null());
+        let no_info = ptr::null_mut();
+        let (numeric, control) = (numeric.as_ptr(), control.as_ptr());
+        // SAFETY: by this function's own precondition.
+        unsafe {
+            match self {
+                Self::Real { wsolve, .. } => wsolve(
+                    system, no_indices, no_indices, none, x, b, numeric, control, no_info,
+                    integers, reals,
+                ),
+                Self::Complex { wsolve, .. } => wsolve(
+                    system,
+                    no_indices,
+                    no_indices,
+                    none,
+                    none,
+                    x,
+                    ptr::null_mut(),
+                    b,
+                    none,
+                    numeric,
+                    control,
+                    no_info,
+                    integers,
+                    reals,
+                ),
+            }
+        }
+    }
+}
+
+/// What there is for the matrices of one field.
 #[derive(Debug)]
-pub struct Library {
-    symbolic: Symbolic,
-    numeric: Numeric,
-    wsolve: Solve,
+struct OfField {
+    functions: Functions,
     free_symbolic: Free,
     free_numeric: Free,
     control: Control,
-    blas: Blas,
-    version: String,
-    /// Keeps the functions in memory.
-    _loaded: Loaded,
 }
 
-impl Library {
-    /// Loads libumfpack, from `path` if there is one.
+impl OfField {
+    /// The functions whose names begin with `prefix`, and the default options with no refinement.
     ///
-    /// # Errors
+    /// # Safety
     ///
-    /// [`Missing`] if it is not found, lacks a function, or has other default options than known.
-    pub fn load(path: Option<&PathBuf>) -> Result<Self, Missing> {
-        let names = ["libumfpack.so.5", "libumfpack.so.6", "libumfpack.so"];
-        let loaded = Loaded::open(path, &names)?;
+    /// `functions` takes those of the names that it is given by their types in umfpack.h.
+    unsafe fn load(
+        loaded: &Loaded,
+        prefix: &str,
+        functions: impl FnOnce([&str; 3]) -> Result<Functions, Missing>,
+    ) -> Result<Self, Missing> {
+        let name = |of: &str| format!("{prefix}{of}");
         // SAFETY: this is the signature in umfpack.h.
-        let defaults: Defaults = unsafe { loaded.function("umfpack_di_defaults")? };
+        let defaults: Defaults = unsafe { loaded.function(&name("defaults"))? };
         // Room for a version that knows more options.
         let mut control = [f64::NAN; 4 * CONTROL];
         // SAFETY: the function writes the 20 numbers of Control.
@@ -103,26 +286,77 @@ impl Library {
         }
         let mut control: Control = std::array::from_fn(|position| control[position]);
         control[CONTROL_IRSTEP] = 0.0;
+        let [symbolic, numeric, wsolve] = ["symbolic", "numeric", "wsolve"].map(name);
+        // SAFETY: these are the types in umfpack.h.
+        unsafe {
+            Ok(Self {
+                functions: functions([&symbolic, &numeric, &wsolve])?,
+                free_symbolic: loaded.function(&name("free_symbolic"))?,
+                free_numeric: loaded.function(&name("free_numeric"))?,
+                control,
+            })
+        }
+    }
+}
+
+/// A loaded libumfpack.
+#[derive(Debug)]
+pub struct Library {
+    real: OfField,
+    complex: OfField,
+    blas: Blas,
+    version: String,
+    /// Keeps the functions in memory.
+    _loaded: Loaded,
+}
+
+impl Library {
+    /// Loads libumfpack, from `path` if there is one.
+    ///
+    /// # Errors
+    ///
+    /// [`Missing`] if it is not found, lacks a function, or has other default options than known.
+    pub fn load(path: Option<&PathBuf>) -> Result<Self, Missing> {
+        let names = ["libumfpack.so.5", "libumfpack.so.6", "libumfpack.so"];
+        let loaded = Loaded::open(path, &names)?;
         // SAFETY: the types are those of umfpack.h for 32-bit indices, and the functions live in the
         // same value as the library.
         unsafe {
+            let real = OfField::load(&loaded, "umfpack_di_", |[symbolic, numeric, wsolve]| {
+                Ok(Functions::Real {
+                    symbolic: loaded.function(symbolic)?,
+                    numeric: loaded.function(numeric)?,
+                    wsolve: loaded.function(wsolve)?,
+                })
+            })?;
+            let complex = OfField::load(&loaded, "umfpack_zi_", |[symbolic, numeric, wsolve]| {
+                Ok(Functions::Complex {
+                    symbolic: loaded.function(symbolic)?,
+                    numeric: loaded.function(numeric)?,
+                    wsolve: loaded.function(wsolve)?,
+                })
+            })?;
             Ok(Self {
-                symbolic: loaded.function("umfpack_di_symbolic")?,
-                numeric: loaded.function("umfpack_di_numeric")?,
-                wsolve: loaded.function("umfpack_di_wsolve")?,
-                free_symbolic: loaded.function("umfpack_di_free_symbolic")?,
-                free_numeric: loaded.function("umfpack_di_free_numeric")?,
-                control,
+                real,
+                complex,
                 blas: loaded.blas(),
                 version: suite_sparse_version(&loaded),
                 _loaded: loaded,
             })
         }
     }
+
+    /// What there is for matrices of `T`.
+    fn of<T: Scalar>(&self) -> &OfField {
+        match T::COMPONENTS {
+            1 => &self.real,
+            _ => &self.complex,
+        }
+    }
 }
 
 /// One matrix in UMFPACK.
-pub struct Umfpack {
+pub struct Umfpack<T: PeerScalar = f64> {
     library: Arc<Library>,
     threads: usize,
     symbolic: Option<NonNull<c_void>>,
@@ -131,14 +365,15 @@ pub struct Umfpack {
     n: usize,
     /// Workspace of a solve, and the right-hand side, which UMFPACK wants apart from the solution.
     indices: Vec<c_int>,
-    values: Vec<f64>,
-    right_hand_side: Vec<f64>,
+    components: Vec<f64>,
+    right_hand_side: Vec<T>,
 }
 
 const SYSTEM: c_int = 0;
-const TRANSPOSED_SYSTEM: c_int = 1;
+/// That with the transpose; 1 is the one with the conjugate transpose.
+const TRANSPOSED_SYSTEM: c_int = 2;
 
-impl Umfpack {
+impl<T: PeerScalar> Umfpack<T> {
     /// A solver whose BLAS may use `threads` threads.
     pub fn new(library: Arc<Library>, threads: usize) -> Self {
         Self {
@@ -149,33 +384,28 @@ impl Umfpack {
             info: [0.0; INFO],
             n: 0,
             indices: Vec::new(),
-            values: Vec::new(),
+            components: Vec::new(),
             right_hand_side: Vec::new(),
         }
     }
 
-    fn solve_by(&mut self, system: c_int, x: &mut [f64], nrhs: usize) -> Result<(), PeerError> {
+    fn solve_by(&mut self, system: c_int, x: &mut [T], nrhs: usize) -> Result<(), PeerError> {
         let numeric = self.numeric.ok_or(PeerError::OutOfOrder)?;
         assert_right_hand_sides(self.n, x, nrhs);
         self.library.blas.use_threads(self.threads);
+        let of_field = self.library.of::<T>();
         for x in x.chunks_exact_mut(self.n.max(1)) {
             self.right_hand_side.copy_from_slice(x);
-            // SAFETY: without refinement the matrix is not read (umfpack_solve.h), so it is null, and
-            // both workspaces hold n; x and the right-hand side hold n and do not overlap; the numeric
-            // object is of this library.
+            // SAFETY: x and the right-hand side hold n numbers and do not overlap; the workspaces have the lengths that
+            // `factorize` gave them; the numeric object is of this library and field.
             let status = unsafe {
-                (self.library.wsolve)(
+                of_field.functions.solve(
                     system,
-                    ptr::null(),
-                    ptr::null(),
-                    ptr::null(),
-                    x.as_mut_ptr(),
-                    self.right_hand_side.as_ptr(),
-                    numeric.as_ptr(),
-                    self.library.control.as_ptr(),
-                    ptr::null_mut(),
-                    self.indices.as_mut_ptr(),
-                    self.values.as_mut_ptr(),
+                    x.as_mut_ptr().cast(),
+                    self.right_hand_side.as_ptr().cast(),
+                    numeric,
+                    &of_field.control,
+                    (self.indices.as_mut_ptr(), self.components.as_mut_ptr()),
                 )
             };
             check(status)?;
@@ -193,7 +423,7 @@ fn check(status: c_int) -> Result<(), PeerError> {
     }
 }
 
-impl Peer for Umfpack {
+impl<T: PeerScalar> Peer<T> for Umfpack<T> {
     fn name(&self) -> &'static str {
         "umfpack"
     }
@@ -209,63 +439,63 @@ impl Peer for Umfpack {
         ]
     }
 
-    fn analyze(&mut self, a: &Matrix) -> Result<(), PeerError> {
+    fn analyze(&mut self, a: &Matrix<T>) -> Result<(), PeerError> {
         self.drop_analysis();
         self.library.blas.use_threads(self.threads);
         self.n = a.n();
         self.info = [0.0; INFO];
         let mut symbolic = ptr::null_mut();
-        // SAFETY: the arrays are a compressed matrix of order n with indices below 2³¹; Control and
-        // Info have their lengths.
+        let of_field = self.library.of::<T>();
+        // SAFETY: the arrays are a compressed matrix of order n with indices below 2³¹; Info has its length.
         let status = unsafe {
-            (self.library.symbolic)(
-                a.n() as c_int,
-                a.n() as c_int,
-                a.col_ptr().as_ptr().cast(),
-                a.row_idx().as_ptr().cast(),
-                a.values().as_ptr(),
+            of_field.functions.symbolic(
+                Columns::of(a),
                 &mut symbolic,
-                self.library.control.as_ptr(),
-                self.info.as_mut_ptr(),
+                &of_field.control,
+                &mut self.info,
             )
         };
         self.symbolic = NonNull::new(symbolic);
         check(status)
     }
 
-    fn factorize(&mut self, a: &Matrix) -> Result<(), PeerError> {
+    fn factorize(&mut self, a: &Matrix<T>) -> Result<(), PeerError> {
         let symbolic = self.symbolic.ok_or(PeerError::OutOfOrder)?;
         self.drop_factors();
         self.library.blas.use_threads(self.threads);
         let mut numeric = ptr::null_mut();
+        let of_field = self.library.of::<T>();
         // SAFETY: as in `analyze`; UMFPACK checks that the matrix has the pattern of the analysis.
         let status = unsafe {
-            (self.library.numeric)(
-                a.col_ptr().as_ptr().cast(),
-                a.row_idx().as_ptr().cast(),
-                a.values().as_ptr(),
-                symbolic.as_ptr(),
+            of_field.functions.numeric(
+                Columns::of(a),
+                symbolic,
                 &mut numeric,
-                self.library.control.as_ptr(),
-                self.info.as_mut_ptr(),
+                &of_field.control,
+                &mut self.info,
             )
         };
         self.numeric = NonNull::new(numeric);
         self.indices.resize(self.n, 0);
-        self.values.resize(self.n, 0.0);
-        self.right_hand_side.resize(self.n, 0.0);
+        let components = if T::COMPONENTS == 1 {
+            self.n
+        } else {
+            4 * self.n
+        };
+        self.components.resize(components, 0.0);
+        self.right_hand_side.resize(self.n, T::default());
         check(status)
     }
 
-    fn refactorize(&mut self, _: &Matrix) -> Result<(), PeerError> {
+    fn refactorize(&mut self, _: &Matrix<T>) -> Result<(), PeerError> {
         Err(PeerError::Unsupported)
     }
 
-    fn solve(&mut self, x: &mut [f64], nrhs: usize) -> Result<(), PeerError> {
+    fn solve(&mut self, x: &mut [T], nrhs: usize) -> Result<(), PeerError> {
         self.solve_by(SYSTEM, x, nrhs)
     }
 
-    fn solve_transpose(&mut self, x: &mut [f64], nrhs: usize) -> Result<(), PeerError> {
+    fn solve_transpose(&mut self, x: &mut [T], nrhs: usize) -> Result<(), PeerError> {
         self.solve_by(TRANSPOSED_SYSTEM, x, nrhs)
     }
 
@@ -291,21 +521,21 @@ impl Peer for Umfpack {
 
     fn drop_factors(&mut self) {
         if let Some(numeric) = self.numeric.take() {
-            // SAFETY: it is what umfpack_di_numeric gave, and `take` makes this the only time.
-            unsafe { (self.library.free_numeric)(&mut numeric.as_ptr()) };
+            // SAFETY: it is what the numeric function of this field gave, and `take` makes this the only time.
+            unsafe { (self.library.of::<T>().free_numeric)(&mut numeric.as_ptr()) };
         }
     }
 
     fn drop_analysis(&mut self) {
         self.drop_factors();
         if let Some(symbolic) = self.symbolic.take() {
-            // SAFETY: it is what umfpack_di_symbolic gave, and `take` makes this the only time.
-            unsafe { (self.library.free_symbolic)(&mut symbolic.as_ptr()) };
+            // SAFETY: it is what the symbolic function of this field gave, and `take` makes this the only time.
+            unsafe { (self.library.of::<T>().free_symbolic)(&mut symbolic.as_ptr()) };
         }
     }
 }
 
-impl Drop for Umfpack {
+impl<T: PeerScalar> Drop for Umfpack<T> {
     fn drop(&mut self) {
         self.drop_analysis();
     }

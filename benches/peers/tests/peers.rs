@@ -4,25 +4,28 @@ use std::f64::consts::PI;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use luge_peers::{Found, Matrix, NAMES, Peer, PeerError, Structure};
+use luge_peers::{Found, Matrix, NAMES, Peer, PeerError, PeerScalar, Structure};
+use luge_sparse::Scalar;
+use luge_testkit::convert::turned;
 use luge_testkit::corpus::skip_loudly;
 use luge_testkit::generators::applications::{
     circuit_sequence, convection_diffusion_2d, laplacian_2d, staged_columns,
 };
 use luge_testkit::generators::mixed::{darcy, random_symmetric};
 use luge_testkit::residual::{error_bound, known_solution, normwise_backward_error};
+use num_complex::Complex;
 use sprs::CsMat;
 
 /// Peers that are crates and have no library to be missing.
 const CRATES: [&str; 2] = ["faer", "feral"];
 
 /// Runs `check` with a solver of general matrices of each peer that is here, on one thread and on two.
-fn with_peers(check: impl Fn(&mut dyn Peer)) {
+fn with_peers<T: PeerScalar>(check: impl Fn(&mut dyn Peer<T>)) {
     with_peers_told(Structure::General, check);
 }
 
 /// The same with solvers that are told this of their matrices.
-fn with_peers_told(structure: Structure, check: impl Fn(&mut dyn Peer)) {
+fn with_peers_told<T: PeerScalar>(structure: Structure, check: impl Fn(&mut dyn Peer<T>)) {
     // The BLAS, whose number of threads is set, belongs to all tests of this process.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
@@ -40,12 +43,12 @@ fn with_peers_told(structure: Structure, check: impl Fn(&mut dyn Peer)) {
     }
 }
 
-fn matrix(a: CsMat<f64>) -> Matrix {
+fn matrix<T: Scalar>(a: CsMat<T>) -> Matrix<T> {
     Matrix::new(a).expect("test matrices are small and square")
 }
 
 /// The backward errors of the solves of A·x = b, Aᵀ·x = b and A·X = [b, 2b].
-fn backward_errors(peer: &mut dyn Peer, a: &Matrix) -> [f64; 3] {
+fn backward_errors<T: PeerScalar>(peer: &mut dyn Peer<T>, a: &Matrix<T>) -> [f64; 3] {
     let by_rows = a.rows();
     let transposed = by_rows.transpose_view().to_csr();
     let (b, _) = known_solution(by_rows);
@@ -55,7 +58,7 @@ fn backward_errors(peer: &mut dyn Peer, a: &Matrix) -> [f64; 3] {
     let mut xt = bt.clone();
     peer.solve_transpose(&mut xt, 1)
         .expect("it solves with the transpose");
-    let doubled: Vec<f64> = b.iter().map(|v| 2.0 * v).collect();
+    let doubled: Vec<T> = b.iter().map(|&v| v + v).collect();
     let mut many = [b.clone(), doubled.clone()].concat();
     peer.solve(&mut many, 2).expect("it solves many");
     [
@@ -66,8 +69,8 @@ fn backward_errors(peer: &mut dyn Peer, a: &Matrix) -> [f64; 3] {
 }
 
 #[track_caller]
-fn assert_small(peer: &dyn Peer, a: &Matrix, errors: [f64; 3]) {
-    let bound = error_bound::<f64>(a.n());
+fn assert_small<T: PeerScalar>(peer: &dyn Peer<T>, a: &Matrix<T>, errors: [f64; 3]) {
+    let bound = error_bound::<T>(a.n());
     assert!(
         errors.iter().all(|&error| error <= bound),
         "{}: backward errors {errors:?} of A, its transpose, many right-hand sides; bound {bound:e}",
@@ -77,6 +80,11 @@ fn assert_small(peer: &dyn Peer, a: &Matrix, errors: [f64; 3]) {
 
 #[test]
 fn peers_solve() {
+    peers_solve_over::<f64>();
+    peers_solve_over::<Complex<f64>>();
+}
+
+fn peers_solve_over<T: PeerScalar>() {
     let systems = [
         CsMat::eye(1),
         convection_diffusion_2d(8, 4, 10.0),
@@ -84,8 +92,8 @@ fn peers_solve() {
         staged_columns(3, 6, 3, 7),
         circuit_sequence(1000, 5, 1).remove(0),
     ];
-    for a in systems.map(matrix) {
-        with_peers(|peer| {
+    for a in systems.map(|a| matrix(turned::<T>(&a))) {
+        with_peers(|peer: &mut dyn Peer<T>| {
             peer.analyze(&a).expect("it analyzes");
             peer.factorize(&a).expect("it factorizes");
             let errors = backward_errors(peer, &a);
@@ -96,11 +104,16 @@ fn peers_solve() {
 
 #[test]
 fn peers_refactorize() {
-    let steps: Vec<Matrix> = circuit_sequence(300, 2, 3)
+    peers_refactorize_over::<f64>();
+    peers_refactorize_over::<Complex<f64>>();
+}
+
+fn peers_refactorize_over<T: PeerScalar>() {
+    let steps: Vec<Matrix<T>> = circuit_sequence(300, 2, 3)
         .into_iter()
-        .map(matrix)
+        .map(|a| matrix(turned(&a)))
         .collect();
-    with_peers(|peer| {
+    with_peers(|peer: &mut dyn Peer<T>| {
         peer.analyze(&steps[0]).expect("it analyzes");
         peer.factorize(&steps[0]).expect("it factorizes");
         for a in &steps[1..] {
@@ -118,14 +131,21 @@ fn peers_refactorize() {
 
 #[test]
 fn peers_refuse_singular_matrices() {
-    // The last row is the sum of the others; every row and column can be matched.
+    peers_refuse_singular_matrices_over::<f64>();
+    peers_refuse_singular_matrices_over::<Complex<f64>>();
+}
+
+fn peers_refuse_singular_matrices_over<T: PeerScalar>() {
+    // The last row is the sum of the others; every row and column can be matched. All but the pivots are exact in either field.
+    let values = [1.0, 1.0, 1.0, 1.0, 1.0, 2.0, 1.0];
+    let both = |value: f64| T::narrow(T::Wide::from_components(|_| value));
     let singular = matrix(CsMat::new(
         (3, 3),
         vec![0, 2, 4, 7],
         vec![0, 1, 1, 2, 0, 1, 2],
-        vec![1.0, 1.0, 1.0, 1.0, 1.0, 2.0, 1.0],
+        values.map(both).to_vec(),
     ));
-    with_peers(|peer| {
+    with_peers(|peer: &mut dyn Peer<T>| {
         let refused: Result<(), PeerError> = peer
             .analyze(&singular)
             .and_then(|()| peer.factorize(&singular))
@@ -136,9 +156,10 @@ fn peers_refuse_singular_matrices() {
                     return Err(PeerError::Singular(None));
                 }
                 // faer leaves it to the solution.
-                let mut x = vec![1.0, 2.0, 4.0];
+                let b = [1.0, 2.0, 4.0].map(both);
+                let mut x = b;
                 peer.solve(&mut x, 1)?;
-                let error = normwise_backward_error(singular.rows(), &x, &[1.0, 2.0, 4.0]);
+                let error = normwise_backward_error(singular.rows(), &x, &b);
                 assert!(error > 1e-3, "{} solves what has no solution", peer.name());
                 Err(PeerError::Singular(None))
             });
@@ -152,8 +173,13 @@ fn peers_refuse_singular_matrices() {
 
 #[test]
 fn peers_report_their_factors() {
-    let a = matrix(convection_diffusion_2d(20, 20, 10.0));
-    with_peers(|peer| {
+    peers_report_their_factors_over::<f64>();
+    peers_report_their_factors_over::<Complex<f64>>();
+}
+
+fn peers_report_their_factors_over<T: PeerScalar>() {
+    let a = matrix(turned(&convection_diffusion_2d(20, 20, 10.0)));
+    with_peers(|peer: &mut dyn Peer<T>| {
         assert_eq!(peer.statistics().factor_entries, None, "no factors yet");
         peer.analyze(&a).expect("it analyzes");
         peer.factorize(&a).expect("it factorizes");
@@ -170,13 +196,18 @@ fn peers_report_their_factors() {
         );
         let bytes = statistics.peak_bytes.expect("it tells its memory");
         assert!(
-            (8 * entries..1 << 30).contains(&bytes),
+            (size_of::<T>() as u64 * entries..1 << 30).contains(&bytes),
             "{}: {bytes} bytes",
             peer.name()
         );
         assert_eq!(statistics.inertia, None, "they are LU");
         if let Some(flops) = statistics.flops {
-            assert!((1e3..64e6).contains(&flops), "{}: {flops}", peer.name());
+            // A product of complex numbers counts as up to eight operations.
+            assert!(
+                (1e3..8.0 * 64e6).contains(&flops),
+                "{}: {flops}",
+                peer.name()
+            );
         }
         peer.drop_analysis();
         assert_eq!(peer.statistics().factor_entries, None, "they are freed");
@@ -185,17 +216,23 @@ fn peers_report_their_factors() {
 
 #[test]
 fn steps_out_of_order_are_errors() {
-    let a = matrix(CsMat::eye(3));
-    with_peers(|peer| {
+    steps_out_of_order_are_errors_over::<f64>();
+    steps_out_of_order_are_errors_over::<Complex<f64>>();
+}
+
+fn steps_out_of_order_are_errors_over<T: PeerScalar>() {
+    let a = matrix(turned(&CsMat::eye(3)));
+    let b = [T::one(); 3];
+    with_peers(|peer: &mut dyn Peer<T>| {
         assert_eq!(peer.factorize(&a), Err(PeerError::OutOfOrder));
-        assert_eq!(peer.solve(&mut [1.0; 3], 1), Err(PeerError::OutOfOrder));
+        assert_eq!(peer.solve(&mut b.clone(), 1), Err(PeerError::OutOfOrder));
         peer.analyze(&a).expect("it analyzes");
-        assert_eq!(peer.solve(&mut [1.0; 3], 1), Err(PeerError::OutOfOrder));
+        assert_eq!(peer.solve(&mut b.clone(), 1), Err(PeerError::OutOfOrder));
         peer.factorize(&a).expect("it factorizes");
         peer.drop_factors();
-        assert_eq!(peer.solve(&mut [1.0; 3], 1), Err(PeerError::OutOfOrder));
+        assert_eq!(peer.solve(&mut b.clone(), 1), Err(PeerError::OutOfOrder));
         peer.factorize(&a).expect("the analysis is kept");
-        peer.solve(&mut [1.0; 3], 1).expect("it solves");
+        peer.solve(&mut b.clone(), 1).expect("it solves");
     });
 }
 
@@ -276,7 +313,7 @@ fn peers_solve_symmetric_systems_and_count_eigenvalues() {
         shifted_laplacian(9, 8, 1.7),
     ];
     for (a, inertia) in systems.map(|(a, inertia)| (matrix(a), inertia)) {
-        with_peers_told(Structure::Symmetric, |peer| {
+        with_peers_told(Structure::Symmetric, |peer: &mut dyn Peer| {
             peer.analyze(&a).expect("it analyzes");
             peer.factorize(&a).expect("it factorizes");
             let errors = symmetric_errors(peer, &a);
@@ -308,7 +345,7 @@ fn peers_solve_symmetric_systems_and_count_eigenvalues() {
 #[test]
 fn peers_solve_definite_systems() {
     let a = matrix(laplacian_2d(30, 30));
-    with_peers_told(Structure::Definite, |peer| {
+    with_peers_told(Structure::Definite, |peer: &mut dyn Peer| {
         assert_eq!(peer.factorize(&a), Err(PeerError::OutOfOrder));
         peer.analyze(&a).expect("it analyzes");
         peer.factorize(&a).expect("it factorizes");
@@ -344,7 +381,7 @@ fn peers_tell_what_is_not_definite_or_solve_it() {
         vec![1.0, 2.0, 2.0, 1.0],
     );
     let a = matrix(indefinite);
-    with_peers_told(Structure::Definite, |peer| {
+    with_peers_told(Structure::Definite, |peer: &mut dyn Peer| {
         peer.analyze(&a).expect("it analyzes");
         match peer.factorize(&a) {
             Err(PeerError::NotPositiveDefinite) => {}
@@ -366,14 +403,15 @@ fn peers_take_the_structures_that_they_say() {
             continue;
         };
         for structure in Structure::ALL {
-            let solver = found.solver(structure, 1);
-            assert_eq!(
-                solver.is_some(),
-                found.takes(structure),
-                "{name} {structure}"
-            );
+            let real = found.solver::<f64>(structure, 1).is_some();
+            let complex = found.solver::<Complex<f64>>(structure, 1).is_some();
+            assert_eq!(real, found.takes::<f64>(structure), "{name} {structure}");
+            let takes_complex =
+                structure == Structure::General && ["klu", "umfpack", "faer"].contains(&name);
+            assert_eq!(complex, takes_complex, "{name} {structure}");
+            assert_eq!(found.takes::<Complex<f64>>(structure), complex);
             assert_eq!(structure.name().parse(), Ok(structure));
         }
     }
-    assert!("hermitian".parse::<Structure>().is_err());
+    assert!("triangular".parse::<Structure>().is_err());
 }

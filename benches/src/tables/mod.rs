@@ -164,7 +164,8 @@ pub fn ratios(
 /// The phases that any run has, in their order.
 fn phases(results: &Results) -> Vec<Phase> {
     let runs = || results.matrices.iter().flat_map(|matrix| &matrix.runs);
-    let all = Phase::ALL.into_iter().chain([Phase::Supernodes]);
+    let others = [Phase::Supernodes, Phase::Sweep, Phase::SweepResident];
+    let all = Phase::ALL.into_iter().chain(others);
     all.filter(|phase| runs().any(|run| run.phases.contains_key(phase)))
         .collect()
 }
@@ -229,7 +230,11 @@ fn means(results: &Results, counted: &Counted) -> String {
             .chain(phases.iter().map(|phase| phase.title())),
         2,
     );
-    let mut kinds: Vec<&str> = results.matrices.iter().map(|m| m.kind.as_str()).collect();
+    let mut kinds: Vec<String> = results
+        .matrices
+        .iter()
+        .map(MatrixResult::kind_and_field)
+        .collect();
     kinds.sort_unstable();
     kinds.dedup();
     let counted_kinds: Vec<String> = counted.counted_kinds.iter().map(Kind::to_string).collect();
@@ -246,7 +251,7 @@ fn means(results: &Results, counted: &Counted) -> String {
             for kind in kinds.iter().map(Some).chain([None]) {
                 let wanted = |matrix: &MatrixResult| {
                     let of_kind = match kind {
-                        Some(kind) => matrix.kind == **kind,
+                        Some(kind) => matrix.kind_and_field() == *kind,
                         None => counted_kinds.is_empty() || counted_kinds.contains(&matrix.kind),
                     };
                     of_kind
@@ -273,7 +278,7 @@ fn means(results: &Results, counted: &Counted) -> String {
                 }
                 let mut row = vec![
                     format!("{} / {}", ours.label(), theirs.label()),
-                    kind.map_or("all", |kind| kind).to_owned(),
+                    kind.map_or("all", String::as_str).to_owned(),
                     count.unwrap_or(0).to_string(),
                 ];
                 row.extend(phases.iter().map(|&phase| {
@@ -369,8 +374,8 @@ fn rates(results: &Results) -> String {
                 })
             };
             let refactorized = run.flop_rate(Phase::Refactorize);
-            let moved = run.factor_byte_rate(Phase::Refactorize, matrix.nnz);
-            let solved = run.solve_byte_rate();
+            let moved = run.factor_byte_rate(Phase::Refactorize, matrix.field, matrix.nnz);
+            let solved = run.solve_byte_rate(matrix.field);
             let of_device = |phase| share(run.device_share(phase), Some(1.0));
             table.add_row([
                 matrix.name.clone(),
@@ -419,7 +424,7 @@ fn runs(results: &Results) -> String {
                 matrix.name.clone(),
                 matrix.n.to_string(),
                 matrix.nnz.to_string(),
-                matrix.kind.clone(),
+                matrix.kind_and_field(),
                 Series::of(run).label(),
             ];
             row.extend(phases.iter().map(|phase| {

@@ -206,7 +206,57 @@
 //! # Many matrices at once
 //!
 //! [`Analysis::factorize_batch`] factorizes many matrices of one pattern side by side: Monte-Carlo samples, corners, the
-//! frequencies of a sweep. Each system has the result that it would have alone, and an error of its own.
+//! frequencies of a sweep. Each system has the result that it would have alone, and an error of its own. On the CPU they are
+//! dealt out to [threads](field@Options::threads), on a GPU they are factorized side by side.
+//!
+//! ```
+//! use luge::num_complex::Complex;
+//! use luge::sprs::{CsMat, TriMat};
+//! use luge::{Options, Solver};
+//!
+//! // A cable as twenty pieces: a capacitor of 1 nF to ground, and 1 kΩ to the next piece. A current of 1 mA enters at the
+//! // near end, 1 kΩ ends it at the far one. G + iωC at a frequency in hertz:
+//! let (n, conductance, farad) = (20, 1e-3, 1e-9);
+//! let susceptance = |hertz: f64| Complex::new(0.0, 2.0 * std::f64::consts::PI * hertz * farad);
+//! let system = |hertz: f64| -> CsMat<Complex<f64>> {
+//!     let mut a = TriMat::new((n, n));
+//!     for i in 0..n {
+//!         a.add_triplet(i, i, conductance + susceptance(hertz));
+//!         if i > 0 {
+//!             a.add_triplet(i - 1, i - 1, Complex::from(conductance));
+//!             a.add_triplet(i - 1, i, Complex::from(-conductance));
+//!             a.add_triplet(i, i - 1, Complex::from(-conductance));
+//!         }
+//!     }
+//!     a.to_csr()
+//! };
+//! let frequencies: Vec<f64> = (0..32).map(|k| 10f64.powf(2.0 + k as f64 / 8.0)).collect();
+//!
+//! // All have the pattern of the first, and their values one after another.
+//! let analysis = Solver::new(Options::default())?.analyze(&system(frequencies[0]))?;
+//! let values: Vec<_> = frequencies.iter().flat_map(|&f| system(f).data().to_vec()).collect();
+//! let factors = analysis.factorize_batch(&values, frequencies.len())?;
+//! let mut voltages = vec![Complex::from(0.0); n * frequencies.len()];
+//! voltages.iter_mut().step_by(n).for_each(|at_near_end| at_near_end.re = 1e-3);
+//! for outcome in factors.solve_in_place(&mut voltages, 1, false) {
+//!     outcome?;
+//! }
+//!
+//! for (&hertz, voltages) in frequencies.iter().zip(voltages.chunks_exact(n)) {
+//!     // From 1 V at the far end back to the near one: the current that it takes.
+//!     let mut volt = Complex::from(1.0);
+//!     let mut ampere = volt * (conductance + susceptance(hertz));
+//!     for _ in 1..n {
+//!         volt += ampere / conductance;
+//!         ampere += volt * susceptance(hertz);
+//!     }
+//!     let expected = Complex::from(1e-3) / ampere;
+//!     assert!((voltages[n - 1] - expected).norm() <= 1e-12 * expected.norm());
+//! }
+//! # Ok::<(), luge::Error>(())
+//! ```
+//!
+//! [`BatchFactors::refactorize`] takes the values of the next sweep.
 //!
 //! # Data on a device
 //!

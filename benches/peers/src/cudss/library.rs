@@ -60,6 +60,8 @@ pub(super) enum DataParam {
 /// `cudaDataType_t`.
 pub(super) const R_32F: c_int = 0;
 pub(super) const R_64F: c_int = 1;
+pub(super) const C_32F: c_int = 4;
+pub(super) const C_64F: c_int = 5;
 pub(super) const R_32I: c_int = 10;
 
 /// `CUDSS_BASE_ZERO`.

@@ -19,11 +19,14 @@ use std::sync::Arc;
 
 use luge_device::{Buffer, DeviceError, Stream};
 use luge_kernel::mem::Element;
+use luge_sparse::Scalar;
+use num_complex::Complex;
 
 use crate::{Missing, Structure};
 pub use library::Library;
 use library::{
-    BASE_ZERO, COLUMN_MAJOR, DataParam, Object, R_32F, R_32I, R_64F, Status, Step, check, name_of,
+    BASE_ZERO, C_32F, C_64F, COLUMN_MAJOR, DataParam, Object, R_32F, R_32I, R_64F, Status, Step,
+    check, name_of,
 };
 pub use peer::{Found, Solver};
 
@@ -31,14 +34,18 @@ pub use peer::{Found, Solver};
 pub const THREADING_LAYER: &str = "libcudss_mtlayer_gomp.so.1";
 
 /// `cudssMatrixType_t` and `cudssMatrixViewType_t` of what is handed over.
-const fn kind_of(structure: Structure) -> (c_int, c_int) {
+fn kind_of<T: Scalar>(structure: Structure) -> (c_int, c_int) {
     const GENERAL_FULL: (c_int, c_int) = (0, 0);
     const SYMMETRIC_UPPER: (c_int, c_int) = (1, 2);
-    const DEFINITE_UPPER: (c_int, c_int) = (3, 2);
+    const HERMITIAN_UPPER: (c_int, c_int) = (2, 2);
+    const SYMMETRIC_DEFINITE_UPPER: (c_int, c_int) = (3, 2);
+    const HERMITIAN_DEFINITE_UPPER: (c_int, c_int) = (4, 2);
     match structure {
         Structure::General => GENERAL_FULL,
         Structure::Symmetric => SYMMETRIC_UPPER,
-        Structure::Definite => DEFINITE_UPPER,
+        Structure::Hermitian => HERMITIAN_UPPER,
+        Structure::Definite if T::COMPONENTS == 1 => SYMMETRIC_DEFINITE_UPPER,
+        Structure::Definite => HERMITIAN_DEFINITE_UPPER,
     }
 }
 
@@ -70,8 +77,8 @@ pub enum CudssError {
     OutOfOrder,
 }
 
-/// `f32` and `f64`.
-pub trait CudssScalar: Element {
+/// `f32`, `f64`, and complex numbers of these.
+pub trait CudssScalar: Element + Scalar {
     /// `cudaDataType_t`.
     #[doc(hidden)]
     const DATA_TYPE: i32;
@@ -83,6 +90,14 @@ impl CudssScalar for f32 {
 
 impl CudssScalar for f64 {
     const DATA_TYPE: i32 = R_64F;
+}
+
+impl CudssScalar for Complex<f32> {
+    const DATA_TYPE: i32 = C_32F;
+}
+
+impl CudssScalar for Complex<f64> {
+    const DATA_TYPE: i32 = C_64F;
 }
 
 /// The threading layer that lies beside the library at `library`, if there is one.
@@ -159,7 +174,9 @@ struct System<T: Element> {
     data: Data,
     matrix: Owned,
     columns: Vec<Columns<T>>,
-    values: Buffer<T>,
+    /// Several for its entries, one of which is selected.
+    values: Vec<Buffer<T>>,
+    selected: usize,
     /// Kept for the matrix, which holds their addresses.
     _row_ptr: Buffer<u32>,
     _col_idx: Buffer<u32>,
@@ -284,7 +301,7 @@ impl<T: CudssScalar> Cudss<T> {
             handle: self.handle.object,
             destroy: self.library.data_destroy,
         };
-        let (kind, view) = kind_of(self.structure);
+        let (kind, view) = kind_of::<T>(self.structure);
         let mut object = ptr::null_mut();
         // SAFETY: the arrays are a matrix by rows of order n with indices below 2³¹, as was checked, on the
         // device; the system keeps them for as long as the matrix lives. No row ends are given: the
@@ -315,7 +332,8 @@ impl<T: CudssScalar> Cudss<T> {
             data,
             matrix,
             columns: Vec::new(),
-            values,
+            values: vec![values],
+            selected: 0,
             _row_ptr: row_ptr,
             _col_idx: col_idx,
             n,
@@ -444,7 +462,7 @@ impl<T: CudssScalar> Cudss<T> {
         self.execute(Step::Refactorization, State::Factorized, 1)
     }
 
-    /// Copies new values to the device, in the order of [`take`](Self::take).
+    /// Copies new values to the device, in the order of [`take`](Self::take), in the place of those that are selected.
     ///
     /// # Errors
     ///
@@ -457,11 +475,41 @@ impl<T: CudssScalar> Cudss<T> {
     pub fn set_values(&mut self, values: &[T]) -> Result<(), CudssError> {
         let stream = self.stream.clone();
         let system = self.system(State::Taken)?;
-        Ok(stream.copy_from_host(&mut system.values, values)?)
+        let selected = &mut system.values[system.selected];
+        Ok(stream.copy_from_host(selected, values)?)
     }
 
-    /// Takes values that are on the device, written in the order of this solver's stream, and puts those that
-    /// it had in their place.
+    /// Copies values to the device that may be [selected](Self::select_values) besides those of [`take`](Self::take), whose
+    /// number is 0: the ones of the first call have number 1, and so on. Earlier ones of such are forgotten.
+    ///
+    /// # Errors
+    ///
+    /// As [`select_values`](Self::select_values), and [`CudssError::Device`].
+    ///
+    /// # Panics
+    ///
+    /// If they are of another number than those of `take`.
+    #[track_caller]
+    pub fn stage_values<'a>(
+        &mut self,
+        all: impl Iterator<Item = &'a [T]>,
+    ) -> Result<(), CudssError> {
+        self.select_values(0)?;
+        let stream = self.stream.clone();
+        let system = self.system(State::Taken)?;
+        system.values.truncate(1);
+        for values in all {
+            assert_eq!(
+                values.len(),
+                system.values[0].len(),
+                "one value for each entry"
+            );
+            system.values.push(stream.upload(values)?);
+        }
+        Ok(())
+    }
+
+    /// Takes the values of that number, which are on the device.
     ///
     /// # Errors
     ///
@@ -469,21 +517,19 @@ impl<T: CudssScalar> Cudss<T> {
     ///
     /// # Panics
     ///
-    /// If they are of another number.
+    /// If there are none.
     #[track_caller]
-    pub fn swap_values(&mut self, values: &mut Buffer<T>) -> Result<(), CudssError> {
+    pub fn select_values(&mut self, number: usize) -> Result<(), CudssError> {
         let set_values = self.library.matrix_set_values;
         let system = self.system(State::Taken)?;
-        assert_eq!(
-            values.len(),
-            system.values.len(),
-            "one value for each entry"
-        );
-        // SAFETY: the matrix is alive, the buffer holds a value for each entry and becomes the system's.
-        check("cudssMatrixSetValues", unsafe {
-            set_values(system.matrix.object, address(values)?)
-        })?;
-        std::mem::swap(&mut system.values, values);
+        if system.selected != number {
+            let values = address(&system.values[number])?;
+            // SAFETY: the matrix is alive, the buffer holds a value for each entry and is kept while it is selected.
+            check("cudssMatrixSetValues", unsafe {
+                set_values(system.matrix.object, values)
+            })?;
+            system.selected = number;
+        }
         Ok(())
     }
 
@@ -573,12 +619,17 @@ impl<T: CudssScalar> Cudss<T> {
         let [pivots] = self.get::<c_int, 1>("cudssDataGet, pivots", DataParam::NumPivots)?;
         let memory = self.get::<i64, 16>("cudssDataGet, memory", DataParam::MemoryEstimates)?;
         let count = |number: i64| u64::try_from(number).unwrap_or(0);
-        let inertia = match self.structure {
-            Structure::General => None,
-            Structure::Symmetric | Structure::Definite => {
-                let signs = self.get::<c_int, 2>("cudssDataGet, inertia", DataParam::Inertia)?;
-                Some(signs.map(|number| count(number.into())))
-            }
+        let has_inertia = match self.structure {
+            Structure::General => false,
+            // D of a complex symmetric matrix is complex.
+            Structure::Symmetric => T::COMPONENTS == 1,
+            Structure::Hermitian | Structure::Definite => true,
+        };
+        let inertia = if has_inertia {
+            let signs = self.get::<c_int, 2>("cudssDataGet, inertia", DataParam::Inertia)?;
+            Some(signs.map(|number| count(number.into())))
+        } else {
+            None
         };
         Ok(CudssStatistics {
             inertia,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use luge_device::{Buffer, Device, Stream};
+use luge_device::{Device, Stream};
 use sprs::CsMat;
 
 use super::{Cudss, CudssError, CudssScalar, Library, threading_layer_beside};
@@ -65,10 +65,7 @@ impl Found {
     /// # Errors
     ///
     /// As [`Cudss::new`].
-    pub fn solver<T: CudssScalar + Default>(
-        &self,
-        structure: Structure,
-    ) -> Result<Solver<T>, PeerError> {
+    pub fn solver<T: CudssScalar>(&self, structure: Structure) -> Result<Solver<T>, PeerError> {
         let threading: Option<&Path> = self.threading.as_deref();
         let library = Arc::clone(&self.library);
         Ok(Solver {
@@ -77,8 +74,6 @@ impl Found {
             found: self.clone(),
             seconds: [None, None],
             taken: None,
-            others: None,
-            next_is_staged: false,
         })
     }
 }
@@ -92,10 +87,6 @@ pub struct Solver<T: CudssScalar> {
     seconds: [Option<f64>; 2],
     /// Where the values lie that the analysis took, until they are factorized.
     taken: Option<usize>,
-    /// The values that the solver does not have, once they are staged.
-    others: Option<Buffer<T>>,
-    /// Whether those that it has are the next ones.
-    next_is_staged: bool,
 }
 
 impl From<CudssError> for PeerError {
@@ -107,14 +98,14 @@ impl From<CudssError> for PeerError {
     }
 }
 
-impl<T: CudssScalar + Default> Solver<T> {
+impl<T: CudssScalar> Solver<T> {
     /// What is handed over of a matrix.
     fn given<'a>(&self, a: &'a Matrix<T>) -> &'a CsMat<T> {
         a.told(self.structure)
     }
 }
 
-impl<T: CudssScalar + Default> Peer<T> for Solver<T> {
+impl<T: CudssScalar> Peer<T> for Solver<T> {
     fn name(&self) -> &'static str {
         "cudss"
     }
@@ -198,17 +189,15 @@ impl<T: CudssScalar + Default> Peer<T> for Solver<T> {
     }
 
     fn drop_analysis(&mut self) {
-        self.others = None;
         self.cudss.forget();
     }
 }
 
-impl<T: CudssScalar + Default> Resident<T> for Solver<T> {
+impl<T: CudssScalar> Resident<T> for Solver<T> {
     fn stage(&mut self, staged: &Staged<'_, T>) -> Result<(), PeerError> {
-        let stream = &self.found.stream;
-        let others = stream.upload(self.given(staged.next).data());
-        self.others = Some(others.map_err(CudssError::from)?);
-        self.next_is_staged = false;
+        let structure = self.structure;
+        let others = staged.others.iter().map(|a| a.told(structure).data());
+        self.cudss.stage_values(others)?;
         let n = staged.a.n().max(1);
         for b in staged.b {
             self.cudss.set_right_hand_sides(b, b.len() / n)?;
@@ -216,12 +205,8 @@ impl<T: CudssScalar + Default> Resident<T> for Solver<T> {
         Peer::refactorize(self, staged.a)
     }
 
-    fn refactorize(&mut self, next: bool) -> Result<(), PeerError> {
-        if next != self.next_is_staged {
-            let others = self.others.as_mut().ok_or(PeerError::OutOfOrder)?;
-            self.cudss.swap_values(others)?;
-            self.next_is_staged = next;
-        }
+    fn refactorize(&mut self, number: usize) -> Result<(), PeerError> {
+        self.cudss.select_values(number)?;
         Ok(self.cudss.refactorize()?)
     }
 

@@ -14,23 +14,25 @@ use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::sparse::linalg::LuError;
 use faer::sparse::linalg::lu::{LuRef, NumericLu, SymbolicLu, factorize_symbolic_lu};
 use faer::sparse::{FaerError, SparseColMatRef, SymbolicSparseColMatRef};
+use faer::traits::ComplexField;
 use faer::{Conj, MatMut, Par};
+use luge_sparse::Scalar;
 
 use crate::{Matrix, Peer, PeerError, Statistics, assert_right_hand_sides};
 
 /// One matrix in faer.
-pub struct Faer {
+pub struct Faer<T = f64> {
     par: Par,
     /// Its own threads, if it may use more than one.
     pool: Option<Arc<rayon::ThreadPool>>,
     symbolic: Option<SymbolicLu<u32>>,
-    numeric: Option<NumericLu<u32, f64>>,
+    numeric: Option<NumericLu<u32, T>>,
     n: usize,
     /// Workspace of a solve with that many right-hand sides.
     workspace: Option<(usize, MemBuffer)>,
 }
 
-impl Faer {
+impl<T: ComplexField> Faer<T> {
     /// A solver that may use `threads` threads.
     pub fn new(threads: usize) -> Self {
         let (pool, par) = own_threads(threads);
@@ -46,9 +48,9 @@ impl Faer {
 
     fn solve_by(
         &mut self,
-        x: &mut [f64],
+        x: &mut [T],
         nrhs: usize,
-        solve: impl Fn(LuRef<'_, u32, f64>, MatMut<'_, f64>, Par, &mut MemStack) + Sync,
+        solve: impl Fn(LuRef<'_, u32, T>, MatMut<'_, T>, Par, &mut MemStack) + Sync,
     ) -> Result<(), PeerError> {
         let (Some(symbolic), Some(numeric)) = (&self.symbolic, &self.numeric) else {
             return Err(PeerError::OutOfOrder);
@@ -57,7 +59,7 @@ impl Faer {
         let par = self.par;
         if self.workspace.as_ref().is_none_or(|(of, _)| *of != nrhs) {
             // The transposed solve asks for the same.
-            let size = symbolic.solve_in_place_scratch::<f64>(nrhs, par);
+            let size = symbolic.solve_in_place_scratch::<T>(nrhs, par);
             self.workspace = Some((nrhs, MemBuffer::new(size)));
         }
         let Some((_, workspace)) = &mut self.workspace else {
@@ -107,11 +109,11 @@ fn general(error: FaerError) -> PeerError {
     }
 }
 
-fn pattern(a: &Matrix) -> SymbolicSparseColMatRef<'_, u32> {
+fn pattern<T: Scalar>(a: &Matrix<T>) -> SymbolicSparseColMatRef<'_, u32> {
     SymbolicSparseColMatRef::new_checked(a.n(), a.n(), a.col_ptr(), None, a.row_idx())
 }
 
-impl Peer for Faer {
+impl<T: Scalar + ComplexField> Peer<T> for Faer<T> {
     fn name(&self) -> &'static str {
         "faer"
     }
@@ -120,7 +122,7 @@ impl Peer for Faer {
         VERSION.to_owned()
     }
 
-    fn analyze(&mut self, a: &Matrix) -> Result<(), PeerError> {
+    fn analyze(&mut self, a: &Matrix<T>) -> Result<(), PeerError> {
         self.drop_analysis();
         self.n = a.n();
         let pattern = pattern(a);
@@ -131,14 +133,14 @@ impl Peer for Faer {
         Ok(())
     }
 
-    fn factorize(&mut self, a: &Matrix) -> Result<(), PeerError> {
+    fn factorize(&mut self, a: &Matrix<T>) -> Result<(), PeerError> {
         let symbolic = self.symbolic.as_ref().ok_or(PeerError::OutOfOrder)?;
         self.numeric = None;
         let par = self.par;
         let a = SparseColMatRef::new(pattern(a), a.values());
         let numeric = within(self.pool.as_deref(), || {
             let mut numeric = NumericLu::new();
-            let size = symbolic.factorize_numeric_lu_scratch::<f64>(par, Default::default());
+            let size = symbolic.factorize_numeric_lu_scratch::<T>(par, Default::default());
             let mut workspace = MemBuffer::try_new(size).map_err(|_| PeerError::OutOfMemory)?;
             symbolic
                 .factorize_numeric_lu(
@@ -158,17 +160,17 @@ impl Peer for Faer {
         Ok(())
     }
 
-    fn refactorize(&mut self, _: &Matrix) -> Result<(), PeerError> {
+    fn refactorize(&mut self, _: &Matrix<T>) -> Result<(), PeerError> {
         Err(PeerError::Unsupported)
     }
 
-    fn solve(&mut self, x: &mut [f64], nrhs: usize) -> Result<(), PeerError> {
+    fn solve(&mut self, x: &mut [T], nrhs: usize) -> Result<(), PeerError> {
         self.solve_by(x, nrhs, |lu, x, par, stack| {
             lu.solve_in_place_with_conj(Conj::No, x, par, stack);
         })
     }
 
-    fn solve_transpose(&mut self, x: &mut [f64], nrhs: usize) -> Result<(), PeerError> {
+    fn solve_transpose(&mut self, x: &mut [T], nrhs: usize) -> Result<(), PeerError> {
         self.solve_by(x, nrhs, |lu, x, par, stack| {
             lu.solve_transpose_in_place_with_conj(Conj::No, x, par, stack);
         })

@@ -396,8 +396,11 @@ unsafe fn multiply_blocks(warp: &[Thread], [m, n]: [usize; 2]) {
     }
 }
 
+// Whoever waits leaves its frame on its stack and touches it when it goes on, and few lines of so many stacks are in cache: what
+// the last to arrive does for all has a frame of its own.
 impl Engine {
     /// All threads of the running block have arrived at its barrier.
+    #[inline(never)]
     unsafe fn complete_barrier(&mut self) {
         // SAFETY: the caller's promise: a simulated thread runs, and nobody borrows its block.
         unsafe {
@@ -421,6 +424,7 @@ impl Engine {
     }
 
     /// All lanes of the running thread's collective have arrived.
+    #[inline(never)]
     unsafe fn complete_warp(&mut self) {
         // SAFETY: the caller's promise: a simulated thread runs, and nobody borrows its block.
         unsafe {

@@ -533,11 +533,11 @@ fn stale_pivots_are_not_hidden() {
 /// A large matrix with both long and short columns, one that pivots, and a block diagonal one.
 fn threaded_samples() -> Vec<CsMat<f64>> {
     vec![
-        convection_diffusion_2d(40, 40, 10.0),
-        power_flow_jacobian(600, 1),
-        power_grid(2, 24, 24, 3),
-        circuit(2000, 4),
-        random_unsymmetric(500, 4, 2),
+        convection_diffusion_2d(24, 24, 10.0),
+        power_flow_jacobian(300, 1),
+        power_grid(2, 12, 12, 3),
+        circuit(1000, 4),
+        random_unsymmetric(200, 4, 2),
         block_diagonal().0,
     ]
 }
@@ -557,6 +557,7 @@ fn any_number_of_threads_gives_the_same_bits() {
         let renewed_quality = renewed
             .refactorize(&cols, &other, &Options::default())
             .unwrap();
+        let bytes_of_one = renewed.bytes();
         let renewed = renewed.merged();
         for threads in [2, 3, 8] {
             let pool = rayon::ThreadPoolBuilder::new()
@@ -581,6 +582,9 @@ fn any_number_of_threads_gives_the_same_bits() {
                     assert_eq!(&quality, expected);
                     assert_eq!(lu.merged(), renewed);
                 }
+                // Each thread has vectors of its own: the work was worth more than one, but for the many small blocks.
+                let is_shared = lu.bytes() > bytes_of_one;
+                assert!(is_shared || b.rows() < 150, "{} rows", b.rows());
             });
         }
         // More threads than the pool has.
@@ -715,7 +719,7 @@ fn alone(
 /// next refactorization.
 #[test]
 fn a_refactorization_after_a_cancelled_one_is_whole() {
-    let (cols, values) = columns(&convection_diffusion_2d(60, 60, 10.0));
+    let (cols, values) = columns(&convection_diffusion_2d(24, 24, 10.0));
     let small: Vec<f64> = values.iter().map(|v| v * 1e-3).collect();
     let (factors, _) = ColumnLu::factorize(&cols, &values, &Options::default()).unwrap();
     let (expected, by_one) = alone(&factors, &cols, &values);
@@ -750,7 +754,7 @@ fn a_refactorization_after_a_cancelled_one_is_whole() {
 /// The same from one thread as from several, and gone with the next values.
 #[test]
 fn errors_of_any_thread_are_told_and_forgotten() {
-    let (cols, values) = columns(&power_grid(2, 20, 20, 3));
+    let (cols, values) = columns(&power_grid(2, 12, 12, 3));
     let n = cols.major_dim();
     let (factors, _) = ColumnLu::factorize(&cols, &values, &Options::default()).unwrap();
     let (_, by_one) = alone(&factors, &cols, &values);

@@ -255,7 +255,21 @@ impl Device {
     /// # Errors
     /// The driver's.
     pub fn create_stream(&self) -> Result<Stream, DeviceError> {
-        Stream::new(&self.inner)
+        Stream::new(&self.inner, 1)
+    }
+
+    /// A new stream, not ordered with any other, that is one of `streams` which share the device: see
+    /// [`Stream::share_of_blocks`].
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Panics
+    /// If there are no `streams`.
+    #[track_caller]
+    pub fn create_sharing_stream(&self, streams: u32) -> Result<Stream, DeviceError> {
+        assert!(streams > 0, "the stream itself is one");
+        Stream::new(&self.inner, streams)
     }
 
     /// A new event, not recorded yet.

@@ -44,6 +44,8 @@ pub(crate) struct StreamInner {
     /// The driver's stream; none on the simulator.
     handle: Option<StreamHandle>,
     state: Mutex<State>,
+    /// How many streams share the device.
+    sharing: u32,
 }
 
 #[derive(Default)]
@@ -240,7 +242,7 @@ fn as_bytes_mut<T: Element>(values: &mut [T]) -> &mut [u8] {
 }
 
 impl Stream {
-    pub(crate) fn new(device: &Arc<DeviceInner>) -> Result<Self, DeviceError> {
+    pub(crate) fn new(device: &Arc<DeviceInner>, sharing: u32) -> Result<Self, DeviceError> {
         let handle = match &device.backend {
             DeviceBackend::Cuda(context) => Some(
                 context
@@ -254,6 +256,7 @@ impl Stream {
                 device: device.clone(),
                 handle,
                 state: Mutex::default(),
+                sharing,
             }),
         })
     }
@@ -1211,6 +1214,23 @@ impl Stream {
         self.inner
             .device
             .max_resident_blocks(kernel, block_size, shared_bytes)
+    }
+
+    /// Most blocks of a launch that leaves the other streams that [share](Device::create_sharing_stream) the device their part:
+    /// those that it has room for at once, over the number of streams, but one at least. A kernel whose work is handed out to
+    /// the blocks there are does not wait for others to end then.
+    ///
+    /// # Errors
+    /// As [`max_resident_blocks`](Self::max_resident_blocks).
+    pub fn share_of_blocks(
+        &self,
+        kernel: &'static KernelDesc,
+        block_size: u32,
+        shared_bytes: u32,
+    ) -> Result<u32, DeviceError> {
+        let resident = self.max_resident_blocks(kernel, block_size, shared_bytes)?;
+        // None if not one fits, which the launch reports.
+        Ok(resident.min((resident / self.inner.sharing).max(1)))
     }
 
     /// Checks a launch against the limits that both machines know.

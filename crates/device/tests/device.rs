@@ -794,7 +794,12 @@ fn simulated_shared_memory_and_limits() {
     assert_eq!(stream.download(&out).unwrap(), [780]);
 
     let kernel = axpy::desc::<f64>();
-    assert!(stream.max_resident_blocks(kernel, 64, 0).unwrap() >= 1);
+    let resident = stream.max_resident_blocks(kernel, 64, 0).unwrap();
+    assert!(resident >= 2);
+    for (streams, share) in [(1, resident), (2, resident / 2), (resident + 1, 1)] {
+        let one_of_them = device.create_sharing_stream(streams).unwrap();
+        assert_eq!(one_of_them.share_of_blocks(kernel, 64, 0).unwrap(), share);
+    }
     assert!(matches!(
         stream.max_resident_blocks(kernel, 129, 0),
         Err(DeviceError::TooLarge {

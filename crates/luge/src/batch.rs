@@ -36,6 +36,10 @@ use crate::task::Refactorized;
 #[cfg(feature = "gpu")]
 const MAX_STREAMS: usize = 8;
 
+/// From so many systems a stream on, those that are left over at the end count for little.
+#[cfg(any(feature = "gpu", test))]
+const FEW_LEFT_OVER: usize = 4;
+
 /// Seconds that a factorization or a solve takes for each entry, roughly and at least.
 const SECONDS_PER_ENTRY: f64 = 5e-9;
 
@@ -294,8 +298,10 @@ fn streams<W: Field>(
         let left = available[number].saturating_sub(bytes.common + systems as u64 * bytes.system);
         let affordable = (left / bytes.stream.max(1)).clamp(1, MAX_STREAMS as u64) as usize;
         let device = path.backend.stream().device();
-        for _ in 0..affordable.min(systems) {
-            let stream = device.create_stream().map_err(in_batch)?;
+        let num_streams = affordable.min(systems);
+        let sharing = sharing(num_streams, systems);
+        for _ in 0..num_streams {
+            let stream = device.create_sharing_stream(sharing).map_err(in_batch)?;
             let Some(path) = path.on_stream(&stream)? else {
                 return one();
             };
@@ -309,6 +315,19 @@ fn streams<W: Field>(
         threaded,
     };
     Ok((workers, places))
+}
+
+/// By how many streams a device is shared for so many `systems`, of which each of its streams works on one at a time. A launch
+/// has blocks for all of its work otherwise, and those of others wait for it to end: small systems, which are a path of small
+/// fronts, would come one after another. A quarter of the streams waits for the host at any time. Where few are left over at the end,
+/// they would have a small part of an idle device.
+#[cfg(any(feature = "gpu", test))]
+fn sharing(num_streams: usize, systems: usize) -> u32 {
+    if systems <= num_streams || systems >= FEW_LEFT_OVER * num_streams {
+        (3 * num_streams).div_ceil(4) as u32
+    } else {
+        1
+    }
 }
 
 /// Deals `count` systems out to devices that fit so many each, as evenly as they do. They fit that many together.
@@ -580,6 +599,23 @@ mod tests {
     use luge_device::Device;
 
     use super::*;
+
+    #[test]
+    fn streams_share_a_device_unless_few_systems_are_left_over() {
+        for (num_streams, systems, expected) in [
+            (1, 1, 1),
+            (1, 9, 1),
+            (2, 2, 2),
+            (8, 8, 6),
+            (8, 9, 1),
+            (8, 31, 1),
+            (8, 32, 6),
+            (3, 100, 3),
+        ] {
+            let sharing = sharing(num_streams, systems);
+            assert_eq!(sharing, expected, "{systems} on {num_streams}");
+        }
+    }
 
     /// Streams of one device, for so many systems.
     fn workers(num_streams: usize, threaded: bool, count: usize) -> Workers<f64> {

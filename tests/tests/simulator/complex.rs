@@ -110,8 +110,8 @@ fn check_solves_of(a: &CsMat<C>, factors: &Factors<C>, counts: &[usize]) {
     assert!(error <= 1e-11, "one pass: {error:e}");
 }
 
-/// Factorizes, solves, takes other values and the old ones again. The bits are those of a second run, and of the first
-/// values where these come again.
+/// Factorizes, solves, takes other values and the old ones again. The bits are those of a second run, and of general matrices
+/// those of the first values where these come again: other values of a symmetric one may have other pivots, which are then kept.
 fn check_matrix(a: &CsMat<C>, options: &Options) {
     let mut factors = factorize(a, options);
     assert_ne!(factors.inform().backend, "cpu");
@@ -141,14 +141,26 @@ fn check_matrix(a: &CsMat<C>, options: &Options) {
     );
     assert!((here - there).abs() <= 1e-6 * there.abs().max(1.0));
     let other = next(a);
-    let outcome = factors.refactorize(&other).unwrap();
-    assert!(
-        matches!(outcome, Refactorized::Reused { .. }),
-        "{outcome:?}"
-    );
+    let refactorize = |factors: &mut Factors<C>, a: &CsMat<C>| {
+        let outcome = factors.refactorize(a).unwrap();
+        assert!(
+            matches!(outcome, Refactorized::Reused { .. }),
+            "{outcome:?}"
+        );
+    };
+    refactorize(&mut factors, &other);
     check_solves(&other, &factors);
-    factors.refactorize(a).unwrap();
-    assert_eq!(factors.solve(&b).unwrap().x, of_first);
+    refactorize(&mut factors, a);
+    let again = factors.solve(&b).unwrap().x;
+    let expected = if factors.inform().kind == "general" {
+        of_first
+    } else {
+        let mut second = factorize(a, options);
+        refactorize(&mut second, &other);
+        refactorize(&mut second, a);
+        second.solve(&b).unwrap().x
+    };
+    assert_eq!(again, expected);
 }
 
 /// Circuits at a frequency, and waves.

@@ -391,9 +391,7 @@ impl<T: DeviceScalar> Launches<'_, T> {
         };
         let shared_bytes = values * size_of::<T>() as u32;
         let kernel = kernels.desc(of.is_wide);
-        let resident = stream
-            .device()
-            .max_resident_blocks(kernel, words::THREADS, shared_bytes)?;
+        let resident = stream.share_of_blocks(kernel, words::THREADS, shared_bytes)?;
         let warps = words::THREADS as usize / 32;
         let of_small = if number == 0 { plan.starts.len() } else { 0 };
         let blocks = of_small.div_ceil(warps).max(of.tasks.len());

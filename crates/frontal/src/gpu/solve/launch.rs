@@ -248,8 +248,7 @@ impl<T: DeviceScalar, S: Storage> Solve<'_, T, S> {
         };
         let shared_values = kernels::shared_values(together, which.strips);
         let shared_bytes = (shared_values * size_of::<T>()) as u32;
-        let device = stream.device();
-        let resident = device.max_resident_blocks(kernel, THREADS, shared_bytes)?;
+        let resident = stream.share_of_blocks(kernel, THREADS, shared_bytes)?;
         let chunks = what.nrhs.div_ceil(together) as u32;
         let blocks = plan.blocks(resident, tree.symbolic.tree.n(), chunks);
         let config = LaunchConfig::linear(blocks, THREADS).cooperative();

@@ -45,7 +45,8 @@ pub fn helmholtz(points: [usize; 3], points_per_wavelength: f64) -> CsMat<Comple
             if points[d] == 1 {
                 continue;
             }
-            let others = all / on[d][at[d]];
+            // The same number from either end of an edge, so that A = Aᵀ to the last bit.
+            let others: Complex<f64> = (0..3).filter(|&e| e != d).map(|e| on[e][at[e]]).product();
             for (side, is_inside) in [(at[d], at[d] > 0), (at[d] + 1, at[d] + 1 < points[d])] {
                 let weight = others / between[d][side];
                 diagonal += weight;
@@ -138,6 +139,9 @@ mod tests {
         let a = helmholtz([30, 20, 1], 8.0);
         let (n, middle) = (600, 10 * 30 + 15);
         assert_eq!((a.rows(), a.nnz()), (n, n + 2 * (29 * 20 + 30 * 19)));
+        for (value, (i, j)) in &a {
+            assert_eq!(a.get(j, i), Some(value), "{i} {j}");
+        }
         let kh = 2.0 * std::f64::consts::PI / 8.0;
         assert_eq!(
             a.get(middle, middle),

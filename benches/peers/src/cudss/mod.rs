@@ -621,9 +621,9 @@ impl<T: CudssScalar> Cudss<T> {
         let count = |number: i64| u64::try_from(number).unwrap_or(0);
         let has_inertia = match self.structure {
             Structure::General => false,
-            // D of a complex symmetric matrix is complex.
-            Structure::Symmetric => T::COMPONENTS == 1,
-            Structure::Hermitian | Structure::Definite => true,
+            // D of a complex symmetric matrix is complex; of a complex definite one version 1.0 answers 0 and 0.
+            Structure::Symmetric | Structure::Definite => T::COMPONENTS == 1,
+            Structure::Hermitian => true,
         };
         let inertia = if has_inertia {
             let signs = self.get::<c_int, 2>("cudssDataGet, inertia", DataParam::Inertia)?;

@@ -3,6 +3,8 @@
 //! Everything is under `target/python`: the tools that build, which are kept, and an environment that is made anew each time.
 //! The wheel goes into that from a file, and what it depends on comes from PyPI past pip's cache, which is timed together with
 //! a first solve: that is what a new user waits for.
+//!
+//! With `--target` it builds a wheel for another machine, and runs nothing: Zig links, and brings the C library of that machine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,12 +25,18 @@ const MAX_SECONDS_TO_SOLUTION: f64 = 10.0;
 /// What builds the wheel.
 const TOOLS: [&str; 1] = ["maturin==1.16.*"];
 
+/// What links for other machines.
+const CROSS_TOOLS: [&str; 1] = ["ziglang==0.15.*"];
+
 /// What runs the tests.
 const TEST_PACKAGES: [&str; 3] = ["pytest==9.*", "hypothesis==6.*", "tqdm==4.*"];
 
 /// Arguments of the command.
 #[derive(clap::Args)]
 pub struct Args {
+    /// Build the wheel for this target instead, such as `aarch64-unknown-linux-gnu`, and run nothing. rustup has to have the target.
+    #[arg(long, value_name = "TRIPLE", conflicts_with_all = ["with", "pytest"])]
+    target: Option<String>,
     /// Requirements to install beside the wheel, such as `numpy==1.26.*`; may be repeated.
     #[arg(long = "with", value_name = "REQUIREMENT")]
     with: Vec<String>,
@@ -41,7 +49,8 @@ pub struct Args {
 pub fn python_test(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
     let folder = workspace.target.join("python");
     let package = workspace.root.join("bindings/python");
-    let wheel = timed("the wheel", || build(workspace, &folder, &package))?;
+    let target = args.target.as_deref();
+    let wheel = timed("the wheel", || build(workspace, &folder, &package, target))?;
     let bytes = fs::metadata(&wheel)?.len();
     let name = wheel.file_name().unwrap_or_default().to_string_lossy();
     println!("{name}: {:.2} MB", bytes as f64 / 1e6);
@@ -49,8 +58,12 @@ pub fn python_test(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
         bail!("the wheel has {bytes} bytes, more than {MAX_WHEEL_BYTES}");
     }
     // maturin looks through the symbols of the libraries, and names the oldest Linux that has them.
-    if cfg!(target_os = "linux") && !name.contains("-abi3-manylinux_") {
+    if cfg!(target_os = "linux") && !name.contains("-abi3-manylinux") {
         bail!("{name} is no wheel for any CPython on any Linux");
+    }
+    if target.is_some() {
+        println!("{}", wheel.display());
+        return Ok(ExitCode::SUCCESS);
     }
 
     let environment = folder.join("environment");
@@ -90,27 +103,44 @@ fn timed<T>(what: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
     Ok(done)
 }
 
-/// Builds the wheel alone into a folder of its own.
-fn build(workspace: &Workspace, folder: &Path, package: &Path) -> Result<PathBuf> {
+/// Builds the wheel alone into a folder of its own, for this machine or the target.
+fn build(
+    workspace: &Workspace,
+    folder: &Path,
+    package: &Path,
+    target: Option<&str>,
+) -> Result<PathBuf> {
     let tools = folder.join("tools");
     let maturin = tools.join("bin/maturin");
     if !maturin.exists() {
         create(&tools)?;
         install(&tools, &TOOLS.map(String::from), &[])?;
     }
+    if target.is_some() {
+        install(&tools, &CROSS_TOOLS.map(String::from), &[])?;
+    }
     let wheels = folder.join("wheels");
     if wheels.exists() {
         fs::remove_dir_all(&wheels)?;
     }
-    process::run(
-        Command::new(maturin)
-            .current_dir(package)
-            .args(["build", "--quiet", "--locked", "--release"])
-            .arg("--out")
-            .arg(&wheels)
-            // Other workspaces beside this one build there, too.
-            .env("CARGO_TARGET_DIR", workspace.target.join("clients")),
-    )?;
+    let mut command = Command::new(maturin);
+    command
+        .current_dir(package)
+        .args(["build", "--quiet", "--locked", "--release"])
+        .arg("--out")
+        .arg(&wheels)
+        // Other workspaces beside this one build there, too.
+        .env("CARGO_TARGET_DIR", workspace.target.join("clients"));
+    if let Some(target) = target {
+        let mut path = vec![tools.join("bin")];
+        path.extend(std::env::split_paths(
+            &std::env::var_os("PATH").unwrap_or_default(),
+        ));
+        command
+            .args(["--zig", "--target", target])
+            .env("PATH", std::env::join_paths(path)?);
+    }
+    process::run(&mut command)?;
     let mut built = fs::read_dir(&wheels)?;
     let wheel = built.next().context("maturin built no wheel")??;
     Ok(wheel.path())

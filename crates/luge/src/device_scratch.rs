@@ -62,21 +62,17 @@ impl Patterns {
         }
         // Copies from the host are done when they return, so other streams see them.
         let (rows, by_rows) = (&shared.pattern, !shared.by_columns);
-        let pattern = match source {
-            Some(source) => {
-                let num_values = shared.stored_nnz();
-                if conjugates {
-                    let whole = (&**rows, shared.by_columns);
-                    let mut are = vec![transpose; source.len()];
-                    if let Some(symmetry) = symmetry {
-                        symmetry.visit_conjugated::<W>(whole, |p| are[p] = !transpose);
-                    }
-                    DevicePattern::upload_conjugated(stream, rows, (source, &are), num_values)?
-                } else {
-                    DevicePattern::upload_mapped(stream, rows, source, num_values)?
-                }
+        let num_values = shared.stored_nnz();
+        let pattern = match (source, symmetry) {
+            (Some(source), Some(symmetry)) if conjugates => {
+                // Aᵀ is the conjugate of A.
+                let mut are = vec![transpose; source.len()];
+                let whole = (&**rows, shared.by_columns);
+                symmetry.visit_conjugated::<W>(whole, |p| are[p] = !transpose);
+                DevicePattern::upload_conjugated(stream, rows, (source, &are), num_values)?
             }
-            None => DevicePattern::upload(stream, rows, by_rows, transpose)?,
+            (Some(source), _) => DevicePattern::upload_mapped(stream, rows, source, num_values)?,
+            (None, _) => DevicePattern::upload(stream, rows, by_rows, transpose)?,
         };
         Ok(Arc::clone(slot.insert(Arc::new(pattern))))
     }

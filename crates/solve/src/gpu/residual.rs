@@ -152,6 +152,19 @@ impl Measures {
     }
 }
 
+/// Panics unless the matrix is square, and each of its entries has a value.
+#[track_caller]
+fn check_mapped(rows: &CompressedPattern, entries: &[u32], num_values: usize) {
+    assert_eq!(rows.major_dim(), rows.minor_dim(), "a square matrix");
+    assert!(u32::try_from(rows.nnz()).is_ok(), "fewer than 2³² entries");
+    assert_eq!(entries.len(), rows.nnz(), "a value for each entry");
+    let last = entries.iter().fold(0, |last, &entry| last.max(entry));
+    assert!(
+        entries.is_empty() || (last as usize) < num_values,
+        "a value beyond the last one"
+    );
+}
+
 impl DevicePattern {
     /// Most values of a matrix whose entries may be conjugates of them.
     pub const MOST_CONJUGATED: usize = CONJUGATED as usize;
@@ -206,14 +219,7 @@ impl DevicePattern {
         entries: &[u32],
         num_values: usize,
     ) -> Result<Self, SolveError> {
-        assert_eq!(rows.major_dim(), rows.minor_dim(), "a square matrix");
-        assert!(u32::try_from(rows.nnz()).is_ok(), "fewer than 2³² entries");
-        assert_eq!(entries.len(), rows.nnz(), "a value for each entry");
-        let last = entries.iter().fold(0, |last, &entry| last.max(entry));
-        assert!(
-            entries.is_empty() || (last as usize) < num_values,
-            "a value beyond the last one"
-        );
+        check_mapped(rows, entries, num_values);
         Self::of_lines(stream, rows, entries, num_values)
     }
 
@@ -235,13 +241,12 @@ impl DevicePattern {
     ) -> Result<Self, SolveError> {
         assert!(num_values <= Self::MOST_CONJUGATED, "at most 2³¹ values");
         assert_eq!(is_conjugated.len(), entries.len(), "an answer for each");
-        let own = Self::upload_mapped(stream, rows, entries, num_values)?;
+        check_mapped(rows, entries, num_values);
         let flag = |(&entry, &is): (&u32, &bool)| if is { entry | CONJUGATED } else { entry };
         let flagged: Vec<u32> = entries.iter().zip(is_conjugated).map(flag).collect();
         Ok(Self {
-            entries: stream.upload(&flagged)?,
             is_flagged: true,
-            ..own
+            ..Self::of_lines(stream, rows, &flagged, num_values)?
         })
     }
 

@@ -213,9 +213,13 @@ pub(crate) fn write<T: Scalar>(
 ) -> Result<(), Error> {
     let (n, nnz) = (shared.n() as u64, shared.nnz() as u64);
     // The rows with their values, and permutations, scaling, blocks and a forest in the head.
-    let turned = Rows::bytes(n, nnz, shared.by_columns);
+    let turned = Rows::bytes(n, nnz, shared.is_by_columns());
     let _memory = shared.limits.reserve(turned + 2 * 48 * n, "numeric")?;
-    let rows = Rows::new(&shared.pattern, shared.by_columns, &shared.limits.cancel)?;
+    let rows = Rows::new(
+        &shared.pattern,
+        shared.is_by_columns(),
+        &shared.limits.cancel,
+    )?;
     let kind = shared.symmetry.as_ref().map(|symmetry| symmetry.kind);
     let purpose = Purpose::new(
         &rows.pattern,

@@ -97,7 +97,7 @@ impl Shared {
         let largest = largest_magnitude(whole, 1);
         let is_symmetric = |symmetry: &Symmetry| {
             let pattern = (&*self.pattern, self.by_columns);
-            symmetry.check(whole, largest, pattern, 1).is_ok()
+            symmetry.check_whole(whole, largest, pattern).is_ok()
         };
         largest.is_finite() && self.symmetry.as_deref().is_none_or(is_symmetric)
     }
@@ -128,12 +128,17 @@ impl Shared {
         Cow::Owned(stored)
     }
 
-    /// The matrix with these values, of all of its entries.
-    pub(crate) fn view<'a, T: Scalar>(&'a self, values: &'a [T]) -> MatrixView<'a, T> {
-        // What a triangle was completed to is as well by rows as by columns: sums have one order then.
+    /// Whether values of all entries are by columns: those that a triangle was completed to are by rows, however it is stored,
+    /// so that sums have one order.
+    pub(crate) fn is_by_columns(&self) -> bool {
         let symmetry = self.symmetry.as_ref();
         let is_completed = symmetry.is_some_and(|symmetry| symmetry.triangle().is_some());
-        if self.by_columns && !is_completed {
+        self.by_columns && !is_completed
+    }
+
+    /// The matrix with these values, of all of its entries.
+    pub(crate) fn view<'a, T: Scalar>(&'a self, values: &'a [T]) -> MatrixView<'a, T> {
+        if self.is_by_columns() {
             MatrixView::by_columns(&self.pattern, values)
         } else {
             MatrixView::by_rows(&self.pattern, values)

@@ -227,19 +227,32 @@ impl Symmetry {
         Err(not_symmetric(self.form, by_columns, line, index))
     }
 
+    /// Likewise of values of all entries, those that a triangle was completed to among them.
+    pub(crate) fn check_whole<T: Scalar>(
+        &self,
+        values: &[T],
+        largest: f64,
+        whole: (&CompressedPattern, bool),
+    ) -> Result<(), Error> {
+        match &self.storage {
+            Storage::Whole { .. } => self.check(values, largest, whole, 1),
+            Storage::Triangle { .. } => self.check_diagonal(whole.0, values, ASYMMETRY * largest),
+        }
+    }
+
     /// Checks that the diagonal of a Hermitian matrix is real, where no counterparts are stored.
     fn check_diagonal<T: Scalar>(
         &self,
-        triangle: &CompressedPattern,
+        pattern: &CompressedPattern,
         values: &[T],
         bound: f64,
     ) -> Result<(), Error> {
         if !self.form.conjugates::<T>() {
             return Ok(());
         }
-        for (i, line) in triangle.lines().enumerate() {
+        for (i, line) in pattern.lines().enumerate() {
             if let Ok(at) = line.binary_search(&(i as u32)) {
-                let value = values[triangle.range(i).start + at].widen();
+                let value = values[pattern.range(i).start + at].widen();
                 // As where the matrix is stored whole.
                 if (value - value.conjugate()).magnitude() > bound {
                     return Err(not_symmetric(self.form, false, i, i));

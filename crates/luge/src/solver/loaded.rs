@@ -202,18 +202,22 @@ impl Solver {
             Some(SymmetricKind::MaybeDefinite) => given == MatrixKind::Auto,
             Some(SymmetricKind::Definite) => given == MatrixKind::PositiveDefinite,
             Some(SymmetricKind::Indefinite) => is_form,
-            Some(SymmetricKind::Signed) => self.options.regularization.is_some(),
+            Some(SymmetricKind::Signed) => is_form && self.options.regularization.is_some(),
         };
         if fits {
             return Ok(());
         }
         Err(SavedError::OtherOption {
             option: "kind",
+            // By the option that they were made with.
             saved: match (saved, form) {
-                (None, _) => "General".to_owned(),
-                (Some(SymmetricKind::Indefinite), Form::Hermitian) => "Hermitian".to_owned(),
-                (Some(kind), _) => format!("{kind:?}"),
-            },
+                (None, _) => "General",
+                (Some(SymmetricKind::Definite), _) => "PositiveDefinite",
+                (Some(SymmetricKind::MaybeDefinite), _) => "Auto",
+                (Some(_), Form::Symmetric) => "Symmetric",
+                (Some(_), Form::Hermitian) => "Hermitian",
+            }
+            .to_owned(),
             given: format!("{given:?}"),
         })
     }
@@ -274,7 +278,9 @@ impl Solver {
                     found.unwrap_or_else(|| unreachable!("a matrix that is declared symmetric"));
                 symmetry.kind = head.kind.unwrap_or(symmetry.kind);
                 stored.pattern = whole.unwrap_or(stored.pattern);
-                let rows = Rows::new(&stored.pattern, by_columns, cancel)?;
+                // As the shared matrix has them.
+                let turns = by_columns && symmetry.triangle().is_none();
+                let rows = Rows::new(&stored.pattern, turns, cancel)?;
                 check_purpose(&rows.pattern, Some(symmetry.kind))?;
                 let places = rows.entries;
                 let held = 8 * (n + 1) + 4 * stored.pattern.nnz() as u64 + symmetry.bytes();

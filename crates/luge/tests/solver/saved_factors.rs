@@ -7,7 +7,8 @@ use luge::{
     PatternRef, Pivoting, RealScalar, Refactorized, Regularization, SavedError, Scalar,
     SingularAction, Solver,
 };
-use luge_testkit::convert::{to_scalar, turned};
+use luge_sparse::Form;
+use luge_testkit::convert::{to_scalar, turned, turned_in_form};
 use luge_testkit::generators::adversaries::{badly_scaled, needs_other_rows, tiny_diagonal};
 use luge_testkit::generators::applications::{
     circuit, convection_diffusion_2d, interior_point_kkt, laplacian_2d, random_unsymmetric,
@@ -276,8 +277,75 @@ fn factors_of_symmetric_matrices_come_back() {
     come_back(&singular, &goes_on, factors);
 }
 
+#[test]
+fn factors_of_complex_symmetric_and_hermitian_matrices_come_back() {
+    let forms = [
+        (Form::Symmetric, MatrixKind::Symmetric),
+        (Form::Hermitian, MatrixKind::Hermitian),
+    ];
+    let real = saddle_point(60, 25, 2);
+    for (form, kind) in forms {
+        let options = on_cpu().kind(kind);
+        let a = turned_in_form::<Complex<f64>>(&real, form);
+        comes_back(&a, &options);
+        comes_back(&a, &on_cpu().kind(MatrixKind::Auto));
+        comes_back(&a, &options.clone().precision(FactorPrecision::Single));
+        comes_back(&triangle(&a), &options);
+        comes_back(&triangle(&a).to_csc(), &options);
+        // Whichever triangle it was, and by rows or columns, the whole is taken for it.
+        let solver = Solver::new(options.clone()).unwrap();
+        for half in [triangle(&a), triangle(&a).to_csc()] {
+            let file = saved(&factorize(&half, &options));
+            assert!(saved(&solver.load_factors(&a, &file[..]).unwrap()) == file);
+            let whole = saved(&factorize(&a.to_csc(), &options));
+            assert!(saved(&solver.load_factors(&half, &whole[..]).unwrap()) == whole);
+        }
+        comes_back(&turned_in_form::<Complex<f32>>(&real, form), &options);
+        // Zeros on the diagonal that come first are delayed.
+        let order: Vec<u32> = (0..a.rows() as u32).rev().collect();
+        let method = Method::User {
+            rows: luge::RowPerm::new(order.clone()).unwrap(),
+            cols: luge::ColPerm::new(order).unwrap(),
+        };
+        let ordering = OrderingOptions::default().matching(Matching::Never);
+        let delaying = options.ordering(ordering.method(method));
+        let factors = factorize(&a, &delaying);
+        assert!(factors.inform().num_delay > Some(0));
+        let inertia = factors.inertia();
+        assert_eq!(inertia.is_some(), form == Form::Hermitian);
+        let again = come_back(&a, &delaying, factors);
+        assert_eq!(again.inertia(), inertia);
+    }
+    let definite = turned_in_form::<Complex<f64>>(&laplacian_2d(9, 8), Form::Hermitian);
+    comes_back(&definite, &on_cpu().kind(MatrixKind::PositiveDefinite));
+    // What counterparts were is a part of what the factors are for.
+    let [symmetric, hermitian] = forms.map(|(form, kind)| {
+        let a = turned_in_form::<Complex<f64>>(&real, form);
+        let lower = triangle(&a);
+        let file = saved(&factorize(&lower, &on_cpu().kind(kind)));
+        (lower, file)
+    });
+    let expected = |saved: &str, given: &str| SavedError::OtherOption {
+        option: "kind",
+        saved: saved.to_owned(),
+        given: given.to_owned(),
+    };
+    let error = refused(
+        &symmetric.0,
+        on_cpu().kind(MatrixKind::Hermitian),
+        &symmetric.1,
+    );
+    assert_eq!(error, expected("Symmetric", "Hermitian"));
+    let error = refused(
+        &hermitian.0,
+        on_cpu().kind(MatrixKind::Symmetric),
+        &hermitian.1,
+    );
+    assert_eq!(error, expected("Hermitian", "Symmetric"));
+}
+
 /// The lower triangle.
-fn triangle(a: &CsMat<f64>) -> CsMat<f64> {
+fn triangle<T: Scalar>(a: &CsMat<T>) -> CsMat<T> {
     let mut lower = TriMat::new(a.shape());
     for (&v, (i, j)) in a.iter().filter(|(_, (i, j))| j <= i) {
         lower.add_triplet(i, j, v);
@@ -433,7 +501,10 @@ fn factors_for_something_else_are_refused() {
     let symmetric = on_cpu().kind(MatrixKind::PositiveDefinite);
     let of_definite = saved(&factorize(&definite, &symmetric));
     let error = refused(&definite, on_cpu(), &of_definite).to_string();
-    assert_eq!(error, "it was made with kind Definite; here it is General");
+    assert_eq!(
+        error,
+        "it was made with kind PositiveDefinite; here it is General"
+    );
     let signs = |sign: i8| {
         let regularization = Regularization::new(vec![sign; 25], 1e-6);
         on_cpu()

@@ -186,7 +186,6 @@ fn device_memory(stream: &Stream, ceilings: &mut Ceilings) -> Result<(), DeviceE
 ///
 /// Those of the device.
 pub fn with_device(device: &Device) -> Result<Ceilings, DeviceError> {
-    luge_symbolic::gpu::load_kernels(device)?;
     let stream = device.create_stream()?;
     let mut ceilings = of_host();
     ceilings.device_flops = Some(device_products(&stream)?);

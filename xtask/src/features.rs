@@ -17,11 +17,14 @@ const C_INTERFACE: &str = "luge-c";
 /// The feature that takes an installation of MPI.
 const MPI: &str = "mpi";
 
+/// The feature of the command, which others add to.
+const COMMAND: &str = "cli";
+
 /// Crates that compile C or C++.
 const C_COMPILERS: [&str; 3] = ["cc", "cmake", "bindgen"];
 
-/// Checks all shipped crates without their features, the facade with each of its features alone, and that no build
-/// script of the default build calls a C compiler.
+/// Checks all shipped crates without their features, the facade with each of its features alone (those of the command with the
+/// command), and that no build script of the default build calls a C compiler.
 pub fn features(workspace: &Workspace) -> Result<ExitCode> {
     let metadata = MetadataCommand::new()
         .manifest_path(workspace.root.join("Cargo.toml"))
@@ -53,16 +56,19 @@ pub fn features(workspace: &Workspace) -> Result<ExitCode> {
         .collect();
     check(&names, None)?;
     let mut forwarded = Vec::new();
+    let mut of_command = vec![COMMAND];
     for (feature, enables) in features_of(&metadata, FACADE)? {
-        if feature == MPI {
-            if process::output(Command::new("mpicc").arg("--version")).is_none() {
-                println!(
-                    "{FACADE}: {feature} is left out, for there is no mpicc (Debian: libopenmpi-dev)"
-                );
-            } else {
-                // Half of it is the command's.
-                check(&[FACADE], Some("cli,mpi"))?;
-            }
+        let is_of_command = enables.iter().any(|enabled| enabled == COMMAND);
+        let has_mpi = || process::output(Command::new("mpicc").arg("--version")).is_some();
+        if feature == MPI && !has_mpi() {
+            println!(
+                "{FACADE}: {feature} is left out, for there is no mpicc (Debian: libopenmpi-dev)"
+            );
+            continue;
+        }
+        // Half of MPI's is the command's.
+        if feature == MPI || is_of_command {
+            of_command.push(feature);
             continue;
         }
         // What is nothing to the facade itself is checked where it is something, and there with all of the kind.
@@ -74,7 +80,9 @@ pub fn features(workspace: &Workspace) -> Result<ExitCode> {
             None => check(&[FACADE], Some(feature))?,
         }
     }
-    check(&[FACADE], Some(&forwarded.join(",")))?;
+    for features in [of_command, forwarded] {
+        check(&[FACADE], Some(&features.join(",")))?;
+    }
     let tree = process::output(
         process::cargo(&workspace.root)
             .args(["tree", "--locked", "--package", FACADE, "--prefix", "none"])

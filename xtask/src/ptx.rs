@@ -21,8 +21,8 @@ pub struct Args {
     /// Change nothing: fail if sources and PTX disagree, or a kernel spills without a listed reason.
     #[arg(long)]
     pub check: bool,
-    /// Rebuild and assemble this image alone (as `sm_90`), which takes half the time. Sources, flags and the files of all
-    /// images are compared with the manifest as ever.
+    /// Rebuild this image alone (as `sm_90`), and assemble it for its own target alone, which takes a third of the time. Sources,
+    /// flags and the files of all images are compared with the manifest as ever.
     #[arg(long, requires = "check")]
     pub image: Option<String>,
 }
@@ -53,9 +53,15 @@ const PROFILE: [(&str, &str); 7] = [
 
 /// Builds the PTX, or checks it.
 pub fn ptx(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
-    let is_wanted =
-        |(name, _): &(&str, _)| args.image.as_deref().is_none_or(|image| image == *name);
-    let images: Vec<_> = IMAGES.into_iter().filter(is_wanted).collect();
+    let images: Vec<(&str, &[&str])> = match &args.image {
+        None => IMAGES.to_vec(),
+        Some(image) => {
+            let named = IMAGES.iter().filter(|(name, _)| name == image);
+            named
+                .map(|(name, targets)| (*name, &targets[..1]))
+                .collect()
+        }
+    };
     if let (true, Some(image)) = (images.is_empty(), &args.image) {
         bail!(
             "no image {image}: there are {}",

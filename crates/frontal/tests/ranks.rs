@@ -552,10 +552,12 @@ fn a_rank_that_leaves_ends_the_calls_of_all() {
                 let never = CancelFlag::new();
                 Ok(factors.solve_within(&mut x, factors.n(), 1, 1, &never)?)
             });
+            // Who finds that a rank left ends the calls that others are still in, so all have solved before it leaves.
+            let met = team.barrier();
             if team.rank() == 2 {
                 return None;
             }
-            let later = team.barrier();
+            let later = met.and_then(|()| team.barrier());
             Some((solved.is_err(), team.failure().or(later.err())))
         });
         for (rank, outcome) in outcomes.into_iter().enumerate() {

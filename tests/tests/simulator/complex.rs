@@ -119,7 +119,9 @@ fn check_matrix(a: &CsMat<C>, options: &Options) {
     let mut factors = factorize(a, options);
     assert_ne!(factors.inform().backend, "cpu");
     assert_eq!(factors.inform().precision, "complex f64");
-    check_solves(a, &factors);
+    // How many right-hand sides there are is nothing to what the factors are of; the simulator takes more of them elsewhere.
+    let counts: &[usize] = if is_gpu() { &[3, 9, 17] } else { &[3] };
+    check_solves_of(a, &factors, counts);
     let (b, _) = known_solution(a);
     let of_first = factors.solve(&b).unwrap().x;
     assert_eq!(factorize(a, options).solve(&b).unwrap().x, of_first);
@@ -152,7 +154,7 @@ fn check_matrix(a: &CsMat<C>, options: &Options) {
         );
     };
     refactorize(&mut factors, &other);
-    check_solves(&other, &factors);
+    check_solves_of(&other, &factors, counts);
     refactorize(&mut factors, a);
     let again = factors.solve(&b).unwrap().x;
     let expected = if factors.inform().kind == "general" {
@@ -195,6 +197,10 @@ fn complex_fronts_of_every_class() {
     let backend = choices()[0];
     for n in [1, 2, 16, 17, 64, 95, 96, 130] {
         check_matrix(&dense(n, None), &Options::default().backend(backend));
+    }
+    for n in [17, 70] {
+        let a = dense(n, None);
+        check_solves(&a, &factorize(&a, &Options::default().backend(backend)));
     }
     let waves = helmholtz([7, 6, 5], 6.0);
     check_matrix(&waves, &Options::default().backend(backend));
@@ -472,11 +478,11 @@ fn small_complex_matrices_of_the_corpus_solve_on_the_device() {
     let Some(corpus) = Corpus::open_or_skip(1) else {
         return;
     };
-    // Nothing of the kernels depends on the matrix but what a few right-hand sides show.
+    // Nothing of the kernels depends on the matrix but what one right-hand side shows.
     let (most, counts): (_, &[usize]) = if is_gpu() {
         (u64::MAX, &[3, 9, 17])
     } else {
-        (1_000, &[3])
+        (1_000, &[])
     };
     let mut names = Vec::new();
     for entry in corpus.entries() {

@@ -202,7 +202,7 @@ impl Solver {
             Some(SymmetricKind::MaybeDefinite) => given == MatrixKind::Auto,
             Some(SymmetricKind::Definite) => given == MatrixKind::PositiveDefinite,
             Some(SymmetricKind::Indefinite) => is_form,
-            Some(SymmetricKind::Signed) => is_form && self.options.regularization.is_some(),
+            Some(SymmetricKind::Signed) => self.options.regularization.is_some(),
         };
         if fits {
             return Ok(());

@@ -342,6 +342,11 @@ fn factors_of_complex_symmetric_and_hermitian_matrices_come_back() {
         &hermitian.1,
     );
     assert_eq!(error, expected("Hermitian", "Symmetric"));
+    // Signs that are expected.
+    let signs = (0..real.rows()).map(|i| if i < 60 { 1 } else { -1 });
+    let regularization = Regularization::new(signs.collect::<Vec<i8>>(), 1e-6);
+    let signed = on_cpu().kind(MatrixKind::Hermitian);
+    comes_back(&hermitian.0, &signed.regularization(Some(regularization)));
 }
 
 /// The lower triangle.

@@ -510,6 +510,9 @@ fn factors_for_something_else_are_refused() {
         error,
         "it was made with kind PositiveDefinite; here it is General"
     );
+    let of_auto = saved(&factorize(&definite, &on_cpu().kind(MatrixKind::Auto)));
+    let error = refused(&definite, on_cpu(), &of_auto).to_string();
+    assert_eq!(error, "it was made with kind Auto; here it is General");
     let signs = |sign: i8| {
         let regularization = Regularization::new(vec![sign; 25], 1e-6);
         on_cpu()
@@ -656,6 +659,25 @@ fn sealed(mut file: Vec<u8>) -> Vec<u8> {
         file[at..at + 4].copy_from_slice(&checksum.to_le_bytes());
     }
     file
+}
+
+#[test]
+fn a_hermitian_matrix_with_a_complex_diagonal_is_no_file_of_factors() {
+    let a = turned_in_form::<Complex<f64>>(&saddle_point(12, 5, 2), Form::Hermitian);
+    assert_eq!(a.indices()[0], 0, "the first entry is on the diagonal");
+    let options = on_cpu().kind(MatrixKind::Hermitian);
+    for stored in [a.clone(), triangle(&a), triangle(&a).to_csc()] {
+        let mut file = saved(&factorize(&stored, &options));
+        let head = u64::from_le_bytes(file[16..24].try_into().unwrap()) as usize;
+        // Behind the checksum of the head, the number of values and the real part of the first.
+        let at = 24 + head + 4 + 8 + 8;
+        let imaginary = at..at + 8;
+        assert_eq!(file[imaginary.clone()], 0f64.to_le_bytes());
+        file[imaginary].copy_from_slice(&1f64.to_le_bytes());
+        let error = refused(&stored, options.clone(), &sealed(file));
+        let what = "values of the matrix";
+        assert_eq!(error, SavedError::Damaged { what });
+    }
 }
 
 #[test]

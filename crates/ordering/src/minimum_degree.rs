@@ -340,7 +340,9 @@ impl MinimumDegree {
         // While a pivot is eliminated, an element with mark m ≥ flag has m − flag vertices beyond the
         // pivot's list; smaller marks, of elements and variables, mean nothing.
         let mut flag = 2u32;
-        let mut largest = 0u32;
+        // No element has more vertices than this, those included that there are at first.
+        let elements = self.nodes[self.num_variables..].iter();
+        let mut largest = elements.map(|node| node.degree).max().unwrap_or(0);
         while num_ordered + num_kept < num_sparse {
             if pivots.len().is_multiple_of(STRIDE) {
                 cancel.check()?;

@@ -279,6 +279,36 @@ mod tests {
         counts.into_iter().map(u64::from).sum()
     }
 
+    /// An element of many variables, each of which is next to a pivot that has another neighbour: the first pivots see the
+    /// element, whose degree no element of their own comes near.
+    #[test]
+    fn an_element_to_begin_with_may_be_larger_than_all_that_come() {
+        let n = 100u32;
+        let (pivot, other) = (|k| n + k, |k| 2 * n + k);
+        let (mut ptr, mut lists) = (vec![0], Vec::new());
+        let mut add = |list: &[u32]| {
+            lists.extend_from_slice(list);
+            ptr.push(lists.len());
+        };
+        let element = 3 * n;
+        (0..n).for_each(|k| add(&[element, pivot(k)]));
+        (0..n).for_each(|k| add(&[k, other(k)]));
+        (0..n).for_each(|k| add(&[pivot(k)]));
+        add(&(0..n).collect::<Vec<_>>());
+        let begun = Begun {
+            ptr,
+            lists,
+            num_elements: (0..3 * n).map(|v| u32::from(v < n)).collect(),
+            weight: vec![1; 3 * n as usize],
+            num_kept: 0,
+        };
+        let stages = (0..3 * n).map(|v| u8::from(n <= v && v < 2 * n));
+        let mut rounds = Rounds::new(stages.collect());
+        let (mut order, _) = eliminate(begun, &mut rounds, &CancelFlag::new()).unwrap();
+        order.sort_unstable();
+        assert_eq!(order, (0..3 * n).collect::<Vec<_>>());
+    }
+
     #[test]
     fn many_domains_fill_as_little_as_one() {
         let graph = cube(15);

@@ -6,6 +6,8 @@
 //! terms, which are subtracted one after the other: so that it is the same chain in each kernel that eliminates,
 //! the entry of L comes first in `fnma`.
 
+use std::ops::Range;
+
 use luge_sparse::Scalar;
 
 use super::Products;
@@ -528,6 +530,22 @@ pub struct CheckFront<F> {
     pub s: *mut F,
     /// `k` values to work in.
     pub t: *mut F,
+    /// What of the check is to be done.
+    pub part: CheckPart,
+}
+
+/// A part of the check of a front. All of the pivots come before the others, which may come in any order or at once: the sums
+/// are the same.
+#[derive(Debug, Clone)]
+pub enum CheckPart {
+    /// The whole of it.
+    All,
+    /// The sums over the columns of L of these pivots, which are written to `s` and `t`.
+    Pivots(Range<usize>),
+    /// What these fully summed columns are added.
+    Columns(Range<usize>),
+    /// And these columns below them.
+    Below(Range<usize>),
 }
 
 /// Adds the columns sums of |L|·|U| and of (wᵀL)·U of a front's pivots.
@@ -566,7 +584,13 @@ unsafe fn sum_up_front<F: Scalar, S: Simd<F>, const WEIGH: bool>(f: &CheckFront<
     unsafe {
         let (m, k, p) = (f.m, f.k, f.pivots);
         let c = m - k;
-        for j in 0..p {
+        let (of_pivots, of_columns, of_below) = match &f.part {
+            CheckPart::All => (0..p, 0..k, 0..c),
+            CheckPart::Pivots(part) => (part.clone(), 0..0, 0..0),
+            CheckPart::Columns(part) => (0..0, part.clone(), 0..0),
+            CheckPart::Below(part) => (0..0, 0..0, part.clone()),
+        };
+        for j in of_pivots {
             let mut magnitude = S::splat(F::zero());
             let mut weighted = S::splat(F::zero());
             let mut i = j + 1;
@@ -596,7 +620,7 @@ unsafe fn sum_up_front<F: Scalar, S: Simd<F>, const WEIGH: bool>(f: &CheckFront<
             }
             *f.t.add(j) = *f.w.add(j) + S::sum(weighted);
         }
-        for q in 0..k {
+        for q in of_columns {
             let rows = (q + 1).min(p);
             let column = f.lp.add(q * m);
             let mut product = S::splat(F::zero());
@@ -621,9 +645,9 @@ unsafe fn sum_up_front<F: Scalar, S: Simd<F>, const WEIGH: bool>(f: &CheckFront<
             *f.check.add(q) += S::sum(check);
         }
         let (products, check) = (f.products.wrapping_add(k), f.check.add(k));
-        let mut i = 0;
-        while i < c {
-            let mask = S::mask(S::W.min(c - i));
+        let mut i = of_below.start;
+        while i < of_below.end {
+            let mask = S::mask(S::W.min(of_below.end - i));
             let mut g = S::splat(F::zero());
             if !WEIGH {
                 g = S::load_masked(products.add(i), mask);

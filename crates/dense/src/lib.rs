@@ -13,7 +13,7 @@ mod pivot;
 mod simd;
 mod symmetric;
 
-pub use dense::{CheckFront, Gemm};
+pub use dense::{CheckFront, CheckPart, Gemm};
 pub use pivot::{FrontPanels, PivotEvents};
 pub use symmetric::{
     BLOCK_COLUMNS, BlockScratch, CheckLower, Progress, SymmetricEvent, SymmetricPanel,

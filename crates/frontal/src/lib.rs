@@ -69,6 +69,7 @@ mod parts;
 mod portion;
 mod schedule;
 mod shares;
+mod solve_schedule;
 mod storage;
 mod sweep;
 mod symbolic;

@@ -10,8 +10,50 @@ use rayon::prelude::*;
 /// Elements that are not worth waking a thread for. Few in tests, so that small trees are shared there.
 pub(crate) const WORTH_WAKING: usize = if cfg!(test) { 4 } else { 1 << 12 };
 
+/// Entries of dense panels that are not worth waking a thread for.
+const ENTRIES_WORTH_WAKING: usize = if cfg!(test) { 1 << 5 } else { 1 << 15 };
+
 /// Shares for each thread, so that one whose share is small helps with others.
 pub(crate) const PER_THREAD: usize = 4;
+
+/// Pointers that threads share; who may write what is said where they are used.
+#[derive(Clone, Copy)]
+pub(crate) struct Parts<T>(T);
+
+// SAFETY: those who share them read what nobody writes, and write disjoint parts.
+unsafe impl<T> Send for Parts<T> {}
+// SAFETY: as above.
+unsafe impl<T> Sync for Parts<T> {}
+
+impl<T: Copy> Parts<T> {
+    /// Of values that may be sent between threads.
+    pub fn new(pointers: T) -> Self {
+        Self(pointers)
+    }
+
+    pub fn get(&self) -> T {
+        self.0
+    }
+}
+
+/// Calls `work` with ranges that make up `0..len`, all but the last a multiple of `step`; from the threads of the pool if
+/// `is_shared` and `entries` for each are enough to wake them for.
+pub(crate) fn pieces<E: Send>(
+    is_shared: bool,
+    len: usize,
+    entries: usize,
+    step: usize,
+    work: impl Fn(Range<usize>) -> Result<(), E> + Sync,
+) -> Result<(), E> {
+    let pieces = len * entries / ENTRIES_WORTH_WAKING;
+    if !is_shared || pieces < 2 {
+        return work(0..len);
+    }
+    let pieces = pieces.min(PER_THREAD * rayon::current_num_threads());
+    let piece = len.div_ceil(pieces).next_multiple_of(step);
+    let starts = (0..len.div_ceil(piece)).into_par_iter().map(|i| i * piece);
+    starts.try_for_each(|start| work(start..len.min(start + piece)))
+}
 
 /// Does both, side by side if there is more than one thread.
 pub(crate) fn both<A: Send, B: Send>(

@@ -1,12 +1,19 @@
-//! The two sweeps of a solve through a tree whose fronts are on several ranks.
+//! The two sweeps of a solve through the tree.
 //!
-//! Values travel in vectors by label, of which every rank has one of full length. Forward a front adds to the values of the rows
-//! below it, and the bits of such a sum depend on the order. So a rank keeps what each front of its subtrees adds to rows above
-//! these apart, and rank 0 adds it up between what its own fronts do, in postorder, as one rank alone would:
+//! Values travel in a vector by label. Forward a front takes those of its fully summed rows, and what its children's *elements*
+//! add to its rows: the element of a front is one value for each row below its pivots. It leaves the values of its fully
+//! summed rows, and an element of its own. Backward it takes the values of all its rows and leaves those of its pivots. So a
+//! value has one writer at a time, the front whose row it is, and every sum is added up in the order of children, whoever
+//! works on them: the bits depend neither on threads nor on ranks.
+//!
+//! With threads, whole subtrees are tasks ([`SolveSchedule`]); forward the last child to be done goes on with its parent,
+//! backward a front that is done has its children worked on. Fronts above the subtrees may share their own work, too.
+//!
+//! With ranks, each has a vector of full length:
 //!
 //! ```text
 //!   each rank        forward through its subtrees
-//!   ranks 1, 2, …    the values of columns that were delayed, and what their fronts add to rows above, to rank 0
+//!   ranks 1, 2, …    the values of columns that were delayed, and the elements of the roots of their subtrees, to rank 0
 //!   rank 0           forward and backward through what is above; the values of the pivots there, to all
 //!   each rank        backward through its subtrees
 //!   all              the values of the pivots of all
@@ -14,12 +21,22 @@
 //!
 //! After the backward sweep all ranks have the whole vector.
 
+use std::cell::UnsafeCell;
+use std::marker::PhantomData;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
 use luge_comm::{Collectives, Comm, Operation};
-use luge_sparse::{Cancelled, Scalar};
+use luge_sparse::etree::NONE;
+use luge_sparse::{Cancelled, Scalar, bytes_of};
 
 use crate::deal::{Ranks, as_bytes, from_bytes, told};
-use crate::factorize::FrontState;
+use crate::factorize::{FrontState, FrontStore, Spread};
+use crate::solve_schedule::{Job, SolveSchedule};
+use crate::storage::Storage;
+use crate::symbolic::Symbolic;
 use crate::tree::AssemblyTree;
+use crate::triangular::BLOCK;
 
 /// A path through the fronts of a tree, and back.
 #[derive(Clone, Copy)]
@@ -28,162 +45,627 @@ pub(crate) struct Sweep<'a> {
     pub records: &'a [FrontState],
     /// `None`: all fronts are here.
     pub ranks: Option<&'a Ranks>,
+    /// The subtrees that threads of the current rayon pool share; `None`: this thread does all.
+    pub schedule: Option<&'a SolveSchedule>,
     /// Values by label.
     pub width: usize,
 }
 
-impl Sweep<'_> {
-    /// Calls `visit` with each front from the leaves to the roots. It adds to the values of the rows below the front that `sums`
-    /// has, and writes those of its fully summed rows, whose `labels` are in the same order.
-    pub fn forward<'l, V, F: Scalar>(
-        &self,
-        vectors: &mut V,
-        sums: impl Fn(&mut V) -> &mut [F],
-        labels: impl Fn(usize) -> &'l [u32],
-        mut visit: impl FnMut(&mut V, usize) -> Result<(), Cancelled>,
-    ) -> Result<(), Cancelled> {
-        let num_fronts = self.records.len();
-        let Some(Ranks { team, share }) = self.ranks else {
-            return (0..num_fronts).try_for_each(|s| visit(vectors, s));
+impl<'a> Sweep<'a> {
+    /// Through the fronts of factors, with so many values by label, by so many threads.
+    pub fn new<S: Storage, F: Scalar>(
+        symbolic: &'a Symbolic<S>,
+        store: &'a FrontStore<F>,
+        spread: Option<&'a Spread<F>>,
+        [width, threads]: [usize; 2],
+    ) -> Self {
+        let schedule = (threads > 1).then(|| symbolic.solves());
+        Self {
+            tree: &symbolic.tree,
+            records: &store.records,
+            ranks: spread.map(|Spread { ranks, .. }| ranks),
+            schedule: schedule.filter(|schedule| schedule.is_worth_sharing()),
+            width,
+        }
+    }
+}
+
+/// Bytes that solves with so many right-hand sides work in: `vectors` by label for each that is under way, elements, and for
+/// each thread the values of the largest front, which has so many rows.
+pub(crate) fn scratch_bytes<F: Scalar>(
+    schedule: &SolveSchedule,
+    [nrhs, threads]: [usize; 2],
+    [vectors, largest]: [usize; 2],
+) -> u64 {
+    let under_way = nrhs.div_ceil(BLOCK).min(threads.max(1)) as u64;
+    let elements = schedule.element_rows(threads);
+    let of_threads = threads.max(1) as u64 * (elements.of_worker + largest as u64);
+    let rows = under_way * (vectors as u64 + elements.handed) + of_threads;
+    rows * bytes_of::<F>(nrhs.min(BLOCK))
+}
+
+/// Values by label, of which each front uses those of its own rows.
+struct Shared<'a, F> {
+    values: *mut F,
+    len: usize,
+    width: usize,
+    vector: PhantomData<&'a mut [F]>,
+}
+
+// SAFETY: whoever reads or writes a value says why nobody else does.
+unsafe impl<F: Send> Sync for Shared<'_, F> {}
+
+impl<'a, F> Shared<'a, F> {
+    fn new(values: &'a mut [F], width: usize) -> Self {
+        Self {
+            values: values.as_mut_ptr(),
+            len: values.len(),
+            width,
+            vector: PhantomData,
+        }
+    }
+
+    /// The values with a label.
+    ///
+    /// # Safety
+    ///
+    /// Nobody writes them while the slice lives.
+    #[inline(always)]
+    unsafe fn get(&self, label: usize) -> &[F] {
+        let start = label * self.width;
+        debug_assert!(start + self.width <= self.len);
+        // SAFETY: labels are below the length; the caller's contract.
+        unsafe { std::slice::from_raw_parts(self.values.add(start), self.width) }
+    }
+
+    /// The values with a label, to be written.
+    ///
+    /// # Safety
+    ///
+    /// Nobody else uses them while the slice lives.
+    #[allow(clippy::mut_from_ref)]
+    #[inline(always)]
+    unsafe fn of(&self, label: usize) -> &mut [F] {
+        let start = label * self.width;
+        debug_assert!(start + self.width <= self.len);
+        // SAFETY: labels are below the length; the caller's contract.
+        unsafe { std::slice::from_raw_parts_mut(self.values.add(start), self.width) }
+    }
+}
+
+/// Elements that do not lie on the stack of a worker.
+struct Handed<'a, F> {
+    /// Fronts that hand on such an element, ascending.
+    fronts: &'a [u32],
+    elements: Vec<UnsafeCell<Vec<F>>>,
+}
+
+// SAFETY: an element is written by who works on the front, and taken by who works on its parent afterwards.
+unsafe impl<F: Send> Sync for Handed<'_, F> {}
+
+impl<'a, F> Handed<'a, F> {
+    fn new(fronts: &'a [u32]) -> Self {
+        let elements = fronts.iter().map(|_| UnsafeCell::new(Vec::new()));
+        Self {
+            fronts,
+            elements: elements.collect(),
+        }
+    }
+
+    fn place(&self, s: u32) -> Option<&UnsafeCell<Vec<F>>> {
+        let at = self.fronts.binary_search(&s).ok()?;
+        Some(&self.elements[at])
+    }
+}
+
+/// Where the elements of a front's children lie, and where its own goes.
+#[derive(Clone, Copy)]
+struct Way {
+    children: Lie,
+    hands_on: bool,
+    /// Whether the work on the front may be shared among threads.
+    is_shared: bool,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Lie {
+    /// On the stack, in their order, last of all.
+    Stacked,
+    /// In memory of their own.
+    Handed,
+    /// Some here, some there.
+    Either,
+}
+
+impl Way {
+    const SERIAL: Self = Self {
+        children: Lie::Stacked,
+        hands_on: false,
+        is_shared: false,
+    };
+    const ABOVE_TASKS: Self = Self {
+        children: Lie::Handed,
+        hands_on: true,
+        is_shared: true,
+    };
+}
+
+/// One thread's memory.
+struct Worker<F> {
+    /// Values of a front.
+    local: Vec<F>,
+    /// Elements of the last fronts in postorder whose parents are to come.
+    stack: Vec<F>,
+}
+
+impl<F: Scalar> Worker<F> {
+    fn new() -> Self {
+        Self {
+            local: Vec::new(),
+            stack: Vec::new(),
+        }
+    }
+
+    fn reserve(&mut self, len: usize) {
+        if self.local.len() < len {
+            self.local.resize(len, F::zero());
+        }
+    }
+}
+
+/// The forward sweep.
+struct Forward<'s, 'a, F, L, V> {
+    sweep: &'s Sweep<'a>,
+    values: Shared<'s, F>,
+    handed: Handed<'s, F>,
+    labels: L,
+    visit: V,
+}
+
+impl<'l, F, L, V> Forward<'_, '_, F, L, V>
+where
+    F: Scalar,
+    L: Fn(usize) -> &'l [u32] + Sync,
+    V: Fn(usize, &mut [F], bool) -> Result<(), Cancelled> + Sync,
+{
+    /// Works on front `s`.
+    ///
+    /// # Safety
+    ///
+    /// The children are done, nobody else works on `s`, and the stack is that of a postorder that `s` continues.
+    unsafe fn front(&self, worker: &mut Worker<F>, s: usize, way: Way) -> Result<(), Cancelled> {
+        let Sweep { tree, width, .. } = *self.sweep;
+        let front = &tree.fronts[s];
+        let (own, below) = (front.pivots as usize, front.below as usize);
+        let k = self.sweep.records[s].k as usize;
+        let m = k + below;
+        worker.reserve(m * width);
+        let Worker { local, stack } = worker;
+        let local = &mut local[..m * width];
+        let (summed, rest) = local.split_at_mut(k * width);
+        rest.fill(F::zero());
+        let children = tree.children(s);
+        let handed = |child: u32| match way.children {
+            Lie::Stacked => None,
+            Lie::Handed | Lie::Either => self.handed.place(child),
         };
-        team.enter(Operation::Solve);
-        let width = self.width;
-        let place = |label: u32| label as usize * width..(label as usize + 1) * width;
-        let root_of = self.roots();
-        // What was in the rows above.
-        let above: Vec<F> = if team.rank() == 0 {
-            sums(vectors).to_vec()
-        } else {
-            Vec::new()
-        };
-        let mut added: Vec<F> = Vec::new();
-        for s in (0..num_fronts).filter(|&s| share.is_dealt_here(s)) {
-            let rows = self.rows_above(s, root_of[s]);
-            for &label in rows {
-                // Whatever is added to this zero is the sum, with its sign.
-                sums(vectors)[place(label)].fill(-F::zero());
-            }
-            visit(vectors, s)?;
-            for &label in rows {
-                added.extend_from_slice(&sums(vectors)[place(label)]);
-            }
-        }
-        let delayed = |root: u32| {
-            let record = &self.records[root as usize];
-            &labels(root as usize)[record.pivots as usize..record.k as usize]
-        };
-        let delayed_by = |rank: usize| share.roots()[rank].iter().flat_map(|&root| delayed(root));
-        if team.rank() > 0 {
-            let mut values = Vec::new();
-            for &label in delayed_by(team.rank()) {
-                values.extend_from_slice(&sums(vectors)[place(label)]);
-            }
-            told(team.send(0, as_bytes(&values)))?;
-            return told(team.send(0, as_bytes(&added)));
-        }
-        let mut all = vec![added];
-        for rank in 1..team.size() {
-            let values: Vec<F> = from_bytes(&told(team.receive(rank))?);
-            for (&label, of_label) in delayed_by(rank).zip(values.chunks_exact(width)) {
-                sums(vectors)[place(label)].copy_from_slice(of_label);
-            }
-            all.push(from_bytes(&told(team.receive(rank))?));
-        }
-        let mut rest: Vec<&[F]> = all.iter().map(|added| &added[..]).collect();
-        for s in (0..num_fronts).filter(|&s| share.is_above(s)) {
-            for label in self.tree.fronts[s].pivot_range() {
-                let place = place(label as u32);
-                sums(vectors)[place.clone()].copy_from_slice(&above[place]);
-            }
-        }
-        for s in 0..num_fronts {
-            if share.is_above(s) {
-                visit(vectors, s)?;
+        let stacked = children.iter().filter(|&&child| handed(child).is_none());
+        let stacked = stacked.map(|&child| tree.fronts[child as usize].below as usize);
+        let base = stack.len() - stacked.sum::<usize>() * width;
+        let mut at = base;
+        for &child in children {
+            let of_child = &tree.fronts[child as usize];
+            let rows = &tree.relative[of_child.row_range()];
+            if rows.is_empty() {
                 continue;
             }
-            let values = &mut rest[share.owner(s)];
-            for &label in self.rows_above(s, root_of[s]) {
-                let (now, others) = values.split_at(width);
-                *values = others;
-                let sums = &mut sums(vectors)[place(label)];
-                sums.iter_mut().zip(now).for_each(|(sum, &v)| *sum += v);
+            let taken;
+            let element = match handed(child) {
+                Some(place) => {
+                    // SAFETY: the child is done, and this is its parent.
+                    taken = std::mem::take(unsafe { &mut *place.get() });
+                    &taken[..]
+                }
+                None => {
+                    at += rows.len() * width;
+                    &stack[at - rows.len() * width..at]
+                }
+            };
+            let (of_pivots, of_rest) = rows.split_at(of_child.pivots_in_parent as usize);
+            let (to_pivots, to_rest) = element.split_at(of_pivots.len() * width);
+            for (&row, from) in of_pivots.iter().zip(to_pivots.chunks_exact(width)) {
+                // SAFETY: the row is one of this front's pivots, as planned.
+                let to = unsafe { self.values.of(front.start as usize + row as usize) };
+                to.iter_mut().zip(from).for_each(|(to, &v)| *to += v);
             }
+            for (&row, from) in of_rest.iter().zip(to_rest.chunks_exact(width)) {
+                let to = &mut rest[(row as usize - own) * width..][..width];
+                to.iter_mut().zip(from).for_each(|(to, &v)| *to += v);
+            }
+        }
+        stack.truncate(base);
+        let labels = (self.labels)(s);
+        for (&label, to) in labels.iter().zip(summed.chunks_exact_mut(width)) {
+            // SAFETY: the rows are this front's: its own, or delayed by a child.
+            to.copy_from_slice(unsafe { self.values.of(label as usize) });
+        }
+        (self.visit)(s, local, way.is_shared)?;
+        let (summed, rest) = local.split_at(k * width);
+        for (&label, from) in labels.iter().zip(summed.chunks_exact(width)) {
+            // SAFETY: as above; those that are delayed are read by the parent, after this.
+            unsafe { self.values.of(label as usize) }.copy_from_slice(from);
+        }
+        match self.handed.place(s as u32).filter(|_| way.hands_on) {
+            // SAFETY: the parent takes it after this.
+            Some(place) => unsafe { *place.get() = rest.to_vec() },
+            None => stack.extend_from_slice(rest),
         }
         Ok(())
     }
 
-    /// Calls `visit` with each front from the roots to the leaves. It writes the `values` of the front's pivots, which are the
-    /// first of its `labels`; all ranks have them afterwards.
-    pub fn backward<'l, V, F: Scalar>(
-        &self,
-        vectors: &mut V,
-        values: impl Fn(&mut V) -> &mut [F],
-        labels: impl Fn(usize) -> &'l [u32],
-        mut visit: impl FnMut(&mut V, usize) -> Result<(), Cancelled>,
-    ) -> Result<(), Cancelled> {
-        let num_fronts = self.records.len();
-        let Some(Ranks { team, share }) = self.ranks else {
-            return (0..num_fronts).rev().try_for_each(|s| visit(vectors, s));
+    /// All fronts, one after another.
+    fn serial(&self) -> Result<(), Cancelled> {
+        let mut worker = Worker::new();
+        for s in 0..self.sweep.records.len() {
+            // SAFETY: postorder, and nobody else is here.
+            unsafe { self.front(&mut worker, s, Way::SERIAL)? };
+        }
+        Ok(())
+    }
+
+    /// The subtrees of a schedule, and what is above them.
+    fn parallel(&self, schedule: &SolveSchedule) -> Result<(), Cancelled> {
+        let tree = self.sweep.tree;
+        let uppers = &schedule.uppers;
+        let waiting = uppers.iter().map(|&s| tree.children(s as usize).len());
+        let waiting: Vec<AtomicU32> = waiting.map(|n| AtomicU32::new(n as u32)).collect();
+        let stopped = AtomicBool::new(false);
+        let is_stopped = |outcome: Result<(), Cancelled>| {
+            if outcome.is_err() {
+                stopped.store(true, Ordering::Relaxed);
+            }
+            stopped.load(Ordering::Relaxed)
         };
+        // Works up the tree from so many children of a front that are done, as long as they were the last each time.
+        let climb = |worker: &mut Worker<F>, mut p: u32, mut done: u32| {
+            while p != NONE {
+                let waiting = &waiting[schedule.upper(p)];
+                // AcqRel: the last child to arrive has seen what the others wrote.
+                if waiting.fetch_sub(done, Ordering::AcqRel) != done {
+                    return;
+                }
+                // SAFETY: all children are done, and only the last of them comes here.
+                if is_stopped(unsafe { self.front(worker, p as usize, Way::ABOVE_TASKS) }) {
+                    return;
+                }
+                (p, done) = (tree.fronts[p as usize].parent, 1);
+            }
+        };
+        rayon::scope(|scope| {
+            let (climb, is_stopped) = (&climb, &is_stopped);
+            for task in &schedule.tasks {
+                scope.spawn(move |_| {
+                    let mut worker = Worker::new();
+                    for s in task.fronts() {
+                        let way = Way {
+                            hands_on: tree.fronts[s].parent as usize >= task.fronts().end,
+                            ..Way::SERIAL
+                        };
+                        // SAFETY: whole subtrees, which are this task's, in postorder.
+                        if is_stopped(unsafe { self.front(&mut worker, s, way) }) {
+                            return;
+                        }
+                    }
+                    climb(&mut worker, task.parent, task.num_subtrees);
+                });
+            }
+            for &s in &schedule.uppers {
+                if !tree.children(s as usize).is_empty() {
+                    continue;
+                }
+                scope.spawn(move |_| {
+                    let mut worker = Worker::new();
+                    let way = Way::ABOVE_TASKS;
+                    // SAFETY: a leaf has no children to wait for, and one owner.
+                    if !is_stopped(unsafe { self.front(&mut worker, s as usize, way) }) {
+                        climb(&mut worker, tree.fronts[s as usize].parent, 1);
+                    }
+                });
+            }
+        });
+        if stopped.into_inner() {
+            return Err(Cancelled);
+        }
+        Ok(())
+    }
+}
+
+/// The backward sweep.
+struct Backward<'s, 'a, F, L, V> {
+    sweep: &'s Sweep<'a>,
+    values: Shared<'s, F>,
+    labels: L,
+    visit: V,
+}
+
+impl<'l, F, L, V> Backward<'_, '_, F, L, V>
+where
+    F: Scalar,
+    L: Fn(usize) -> &'l [u32] + Sync,
+    V: Fn(usize, &mut [F], bool) -> Result<(), Cancelled> + Sync,
+{
+    /// Works on front `s`; `is_shared`: by several threads.
+    ///
+    /// # Safety
+    ///
+    /// All fronts above are done, and nobody else works on `s`.
+    unsafe fn front(
+        &self,
+        worker: &mut Worker<F>,
+        s: usize,
+        is_shared: bool,
+    ) -> Result<(), Cancelled> {
+        let Sweep { tree, width, .. } = *self.sweep;
+        let front = &tree.fronts[s];
+        let FrontState { k, pivots, .. } = self.sweep.records[s];
+        let m = (k + front.below) as usize;
+        worker.reserve(m * width);
+        let local = &mut worker.local[..m * width];
+        let labels = (self.labels)(s);
+        let rows = labels.iter().chain(&tree.rows[front.row_range()]);
+        for (&label, to) in rows.zip(local.chunks_exact_mut(width)) {
+            // SAFETY: the rows are this front's pivots, or pivots of fronts above, which nobody writes any more.
+            to.copy_from_slice(unsafe { self.values.get(label as usize) });
+        }
+        (self.visit)(s, local, is_shared)?;
+        let pivots = &labels[..pivots as usize];
+        for (&label, from) in pivots.iter().zip(local.chunks_exact(width)) {
+            // SAFETY: the row is one of this front's pivots; fronts below read it after this.
+            unsafe { self.values.of(label as usize) }.copy_from_slice(from);
+        }
+        Ok(())
+    }
+
+    /// All fronts that are `chosen`, one after another.
+    fn serial(&self, chosen: impl Fn(usize) -> bool) -> Result<(), Cancelled> {
+        let mut worker = Worker::new();
+        for s in (0..self.sweep.records.len()).rev().filter(|&s| chosen(s)) {
+            // SAFETY: parents come before their children.
+            unsafe { self.front(&mut worker, s, false)? };
+        }
+        Ok(())
+    }
+
+    /// What is above the subtrees of a schedule, and these.
+    fn parallel(&self, schedule: &SolveSchedule) -> Result<(), Cancelled> {
+        let outcome = OnceLock::new();
+        rayon::scope(|scope| self.spawn(scope, schedule, &schedule.roots, &outcome));
+        outcome.into_inner().map_or(Ok(()), Err)
+    }
+
+    /// Has these worked on, and then all that is below them.
+    fn spawn<'scope>(
+        &'scope self,
+        scope: &rayon::Scope<'scope>,
+        schedule: &'scope SolveSchedule,
+        jobs: &'scope [Job],
+        outcome: &'scope OnceLock<Cancelled>,
+    ) {
+        for job in jobs {
+            scope.spawn(move |scope| {
+                let done = match *job {
+                    Job::Task(task) => self.task(schedule.tasks[task as usize].fronts(), outcome),
+                    Job::Upper(upper) => {
+                        let s = schedule.uppers[upper as usize] as usize;
+                        // SAFETY: whoever spawned this has worked on the parent, and spawned it once.
+                        unsafe { self.front(&mut Worker::new(), s, true) }
+                    }
+                };
+                match (done, *job) {
+                    (Err(cancelled), _) => drop(outcome.set(cancelled)),
+                    (Ok(()), Job::Upper(upper)) if outcome.get().is_none() => {
+                        self.spawn(scope, schedule, &schedule.below[upper as usize], outcome);
+                    }
+                    _ => {}
+                }
+            });
+        }
+    }
+
+    /// Whole subtrees.
+    fn task(
+        &self,
+        fronts: std::ops::Range<usize>,
+        outcome: &OnceLock<Cancelled>,
+    ) -> Result<(), Cancelled> {
+        let mut worker = Worker::new();
+        for s in fronts.rev() {
+            if outcome.get().is_some() {
+                break;
+            }
+            // SAFETY: the fronts above are done, the subtrees are this task's, and parents come before their children.
+            unsafe { self.front(&mut worker, s, false)? };
+        }
+        Ok(())
+    }
+}
+
+impl Sweep<'_> {
+    /// Calls `visit` with each front from the leaves to the roots and its values: those of its fully summed rows, whose `labels`
+    /// are in the same order, and one for each row below, which is what its children add to that row. It overwrites them: the
+    /// former are stored, the latter are what the front adds to the rows below. The last argument says whether the work on this
+    /// front may be shared among threads.
+    pub fn forward<'l, F: Scalar>(
+        &self,
+        values: &mut [F],
+        labels: impl Fn(usize) -> &'l [u32] + Sync,
+        visit: impl Fn(usize, &mut [F], bool) -> Result<(), Cancelled> + Sync,
+    ) -> Result<(), Cancelled> {
+        let roots: Vec<u32> = self.ranks.map_or_else(Vec::new, |ranks| {
+            let mut roots = ranks.share.roots().concat();
+            roots.sort_unstable();
+            roots
+        });
+        let forward = Forward {
+            sweep: self,
+            values: Shared::new(values, self.width),
+            handed: Handed::new(match (self.ranks, self.schedule) {
+                (Some(_), _) => &roots,
+                (None, Some(schedule)) => &schedule.handed,
+                (None, None) => &[],
+            }),
+            labels,
+            visit,
+        };
+        match (self.ranks, self.schedule) {
+            (Some(ranks), _) => forward.on_ranks(ranks),
+            (None, Some(schedule)) => forward.parallel(schedule),
+            (None, None) => forward.serial(),
+        }
+    }
+
+    /// Calls `visit` with each front from the roots to the leaves and its values: those of its fully summed rows, whose `labels`
+    /// are in the same order and begin with the pivots, and of the rows below. It overwrites those of the pivots, which are
+    /// stored; all ranks have them afterwards. The last argument says whether the work on this front may be shared among threads.
+    pub fn backward<'l, F: Scalar>(
+        &self,
+        values: &mut [F],
+        labels: impl Fn(usize) -> &'l [u32] + Sync,
+        visit: impl Fn(usize, &mut [F], bool) -> Result<(), Cancelled> + Sync,
+    ) -> Result<(), Cancelled> {
+        let backward = Backward {
+            sweep: self,
+            values: Shared::new(values, self.width),
+            labels,
+            visit,
+        };
+        match (self.ranks, self.schedule) {
+            (Some(ranks), _) => backward.on_ranks(ranks),
+            (None, Some(schedule)) => backward.parallel(schedule),
+            (None, None) => backward.serial(|_| true),
+        }
+    }
+}
+
+impl<'l, F, L, V> Forward<'_, '_, F, L, V>
+where
+    F: Scalar,
+    L: Fn(usize) -> &'l [u32] + Sync,
+    V: Fn(usize, &mut [F], bool) -> Result<(), Cancelled> + Sync,
+{
+    fn on_ranks(&self, Ranks { team, share }: &Ranks) -> Result<(), Cancelled> {
         team.enter(Operation::Solve);
-        let width = self.width;
-        let pivots = |s: usize| &labels(s)[..self.records[s].pivots as usize];
-        let collect = |vectors: &mut V, chosen: &dyn Fn(usize) -> bool| {
-            let fronts = (0..num_fronts).filter(|&s| chosen(s));
+        let Sweep {
+            tree,
+            records,
+            width,
+            ..
+        } = *self.sweep;
+        let serial = |chosen: &dyn Fn(usize) -> bool| {
+            let mut worker = Worker::new();
+            for s in (0..records.len()).filter(|&s| chosen(s)) {
+                let way = Way {
+                    children: Lie::Either,
+                    hands_on: share.hands_on(s),
+                    is_shared: false,
+                };
+                // SAFETY: postorder, and one thread works here.
+                unsafe { self.front(&mut worker, s, way)? };
+            }
+            Ok(())
+        };
+        serial(&|s| share.is_dealt_here(s))?;
+        let delayed = |root: u32| {
+            let record = &records[root as usize];
+            &(self.labels)(root as usize)[record.pivots as usize..record.k as usize]
+        };
+        let element = |root: u32| {
+            let place = self.handed.place(root).expect("the root of a subtree");
+            // SAFETY: one thread works here.
+            unsafe { &mut *place.get() }
+        };
+        if team.rank() > 0 {
+            let mut values = Vec::new();
+            for &root in &share.roots()[team.rank()] {
+                for &label in delayed(root) {
+                    // SAFETY: as above.
+                    values.extend_from_slice(unsafe { self.values.of(label as usize) });
+                }
+                values.extend_from_slice(element(root));
+            }
+            return told(team.send(0, as_bytes(&values)));
+        }
+        for (rank, roots) in share.roots().iter().enumerate().skip(1) {
+            let values: Vec<F> = from_bytes(&told(team.receive(rank))?);
+            let mut rest = &values[..];
+            for &root in roots {
+                for &label in delayed(root) {
+                    let (of_label, others) = rest.split_at(width);
+                    rest = others;
+                    // SAFETY: as above.
+                    unsafe { self.values.of(label as usize) }.copy_from_slice(of_label);
+                }
+                let rows = tree.fronts[root as usize].below as usize;
+                let (of_root, others) = rest.split_at(rows * width);
+                rest = others;
+                element(root).extend_from_slice(of_root);
+            }
+        }
+        serial(&|s| share.is_above(s))
+    }
+}
+
+impl<'l, F, L, V> Backward<'_, '_, F, L, V>
+where
+    F: Scalar,
+    L: Fn(usize) -> &'l [u32] + Sync,
+    V: Fn(usize, &mut [F], bool) -> Result<(), Cancelled> + Sync,
+{
+    fn on_ranks(&self, Ranks { team, share }: &Ranks) -> Result<(), Cancelled> {
+        team.enter(Operation::Solve);
+        let (records, width) = (self.sweep.records, self.sweep.width);
+        // Labels of the pivots of the chosen fronts, front by front.
+        let pivots = |chosen: &dyn Fn(usize) -> bool| {
+            let fronts = (0..records.len()).filter(|&s| chosen(s));
+            let labels = fronts.flat_map(|s| &(self.labels)(s)[..records[s].pivots as usize]);
+            labels.map(|&label| label as usize).collect::<Vec<_>>()
+        };
+        let collect = |chosen: &dyn Fn(usize) -> bool| {
             let mut found = Vec::new();
-            for label in fronts.flat_map(pivots).map(|&label| label as usize) {
-                found.extend_from_slice(&values(vectors)[label * width..(label + 1) * width]);
+            for label in pivots(chosen) {
+                // SAFETY: one thread works here.
+                found.extend_from_slice(unsafe { self.values.get(label) });
             }
             found
         };
-        let spread = |vectors: &mut V, chosen: &dyn Fn(usize) -> bool, bytes: &[u8]| {
+        let spread = |chosen: &dyn Fn(usize) -> bool, bytes: &[u8]| {
             let found: Vec<F> = from_bytes(bytes);
-            let fronts = (0..num_fronts).filter(|&s| chosen(s));
-            let places = fronts.flat_map(pivots).map(|&label| label as usize);
-            for (label, of_label) in places.zip(found.chunks_exact(width)) {
-                values(vectors)[label * width..(label + 1) * width].copy_from_slice(of_label);
+            for (label, of_label) in pivots(chosen).into_iter().zip(found.chunks_exact(width)) {
+                // SAFETY: as above.
+                unsafe { self.values.of(label) }.copy_from_slice(of_label);
             }
         };
         let is_above = |s: usize| share.is_above(s);
         let mut bytes = Vec::new();
         if team.rank() == 0 {
-            for s in (0..num_fronts).rev().filter(|&s| is_above(s)) {
-                visit(vectors, s)?;
-            }
-            bytes = as_bytes(&collect(vectors, &is_above)).to_vec();
+            self.serial(is_above)?;
+            bytes = as_bytes(&collect(&is_above)).to_vec();
         }
         told(team.broadcast(0, &mut bytes))?;
-        spread(vectors, &is_above, &bytes);
-        for s in (0..num_fronts).rev().filter(|&s| share.is_dealt_here(s)) {
-            visit(vectors, s)?;
-        }
-        let own = collect(vectors, &|s| share.is_dealt_here(s));
+        spread(&is_above, &bytes);
+        self.serial(|s| share.is_dealt_here(s))?;
+        let own = collect(&|s| share.is_dealt_here(s));
         for (rank, bytes) in told(team.all_gather(as_bytes(&own)))?.iter().enumerate() {
-            let is_of_rank = |s: usize| !is_above(s) && share.owner(s) == rank;
-            spread(vectors, &is_of_rank, bytes);
+            spread(&|s| !is_above(s) && share.owner(s) == rank, bytes);
         }
         Ok(())
     }
+}
 
-    /// For each front in a subtree that was dealt out the root of that.
-    fn roots(&self) -> Vec<u32> {
-        let fronts = &self.tree.fronts;
-        let mut root_of: Vec<u32> = (0..fronts.len() as u32).collect();
-        let Some(Ranks { share, .. }) = self.ranks else {
-            return root_of;
-        };
-        for s in (0..fronts.len()).rev() {
-            if !share.is_above(s) && !share.hands_on(s) {
-                root_of[s] = root_of[fronts[s].parent as usize];
-            }
-        }
-        root_of
-    }
-
-    /// The rows below a front that are not pivots of its subtree, as planned.
-    fn rows_above(&self, s: usize, root: u32) -> &[u32] {
-        let rows = self.tree.rows_below(s);
-        let end = self.tree.fronts[root as usize].pivot_range().end;
-        &rows[rows.partition_point(|&label| (label as usize) < end)..]
+/// The values with these labels, of a vector by label.
+pub(crate) fn gather<F: Copy>(from: &[F], labels: &[u32], width: usize, to: &mut [F]) {
+    for (to, &label) in to.chunks_exact_mut(width).zip(labels) {
+        let at = label as usize * width;
+        to.copy_from_slice(&from[at..at + width]);
     }
 }

@@ -1,7 +1,7 @@
 //! The symbolic factorization: an assembly tree, and what one kind of factorization stores on it.
 
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 #[cfg(feature = "gpu")]
 use luge_sparse::IndexOverflow;
@@ -12,6 +12,7 @@ use crate::error::FrontalError;
 use crate::layout::Layout;
 use crate::schedule::Schedule;
 use crate::shares::both;
+use crate::solve_schedule::SolveSchedule;
 use crate::storage::{Full, Storage};
 use crate::totals::Totals;
 use crate::tree::{Analysis, AssemblyTree, CostModel, Pairs, TreeOptions};
@@ -26,6 +27,8 @@ pub struct Symbolic<S: Storage = Full> {
     pub(crate) tree: AssemblyTree,
     pub(crate) layout: Layout,
     pub(crate) totals: Totals,
+    /// Which fronts threads share in a solve. Trees that were made for a device do without.
+    solves: OnceLock<SolveSchedule>,
     /// By which seconds were predicted.
     #[cfg(feature = "gpu")]
     model: CostModel,
@@ -60,11 +63,48 @@ impl<S: Storage> Symbolic<S> {
     ) -> Result<Self, FrontalError> {
         let nnz = cols.nnz();
         let at_first = Analysis::bytes(cols.major_dim(), nnz);
-        let mut memory = limits.memory.reserve(at_first)?;
+        let memory = limits.memory.reserve(at_first)?;
         let analysis = Analysis::new(cols, options, &limits.cancel)?;
+        Self::within(analysis, nnz, options, 1, limits, memory)
+    }
+
+    /// As [`analyze_posted`](Self::analyze_posted), within limits. `cols` counts as reserved by the caller.
+    ///
+    /// # Errors
+    ///
+    /// As [`analyze`](Self::analyze), [`FrontalError::OutOfMemory`] and [`FrontalError::Cancelled`].
+    ///
+    /// # Panics
+    ///
+    /// As [`analyze_posted`](Self::analyze_posted).
+    #[track_caller]
+    pub fn analyze_posted_within(
+        cols: Arc<CompressedPattern>,
+        forest: &EliminationForest,
+        options: &TreeOptions,
+        threads: usize,
+        limits: &Limits,
+    ) -> Result<Self, FrontalError> {
+        let nnz = cols.nnz();
+        let at_first = Analysis::bytes(cols.major_dim(), nnz);
+        let memory = limits.memory.reserve(at_first)?;
+        limits.cancel.check()?;
+        let (analysis, ()) = Analysis::posted(|| (cols, ()), forest, None, options, threads)?;
+        Self::within(analysis, nnz, options, threads, limits, memory)
+    }
+
+    /// As [`of`](Self::of), with what `memory` has been reserved for so far.
+    fn within(
+        analysis: Analysis,
+        nnz: usize,
+        options: &TreeOptions,
+        threads: usize,
+        limits: &Limits,
+        mut memory: Reservation,
+    ) -> Result<Self, FrontalError> {
         // With the layout, and where each entry is among a column's while it is made.
         memory.grow(analysis.tree_bytes() + 16 * nnz as u64)?;
-        let mut symbolic = Self::of(analysis, &options.cost, 1, &limits.cancel)?;
+        let mut symbolic = Self::of(analysis, &options.cost, threads, &limits.cancel)?;
         memory.shrink_to(symbolic.own_bytes());
         symbolic.memory = memory;
         Ok(symbolic)
@@ -153,6 +193,7 @@ impl<S: Storage> Symbolic<S> {
             Ok((layout?, totals))
         })?;
         Ok(Self {
+            solves: SolveSchedule::new::<S>(&tree.fronts, &tree.children).into(),
             tree,
             layout,
             totals,
@@ -215,6 +256,7 @@ impl<S: Storage> Symbolic<S> {
     #[cfg(feature = "gpu")]
     fn again(tree: AssemblyTree, (layout, totals): (Layout, Totals), model: CostModel) -> Self {
         Self {
+            solves: OnceLock::new(),
             tree,
             layout,
             totals,
@@ -285,6 +327,12 @@ impl<S: Storage> Symbolic<S> {
         self.factor_bytes(value_bytes) + (elements + scratch) * value_bytes as u64
     }
 
+    /// Which fronts threads share in a solve.
+    pub(crate) fn solves(&self) -> &SolveSchedule {
+        let new = || SolveSchedule::new::<S>(&self.tree.fronts, &self.tree.children);
+        self.solves.get_or_init(new)
+    }
+
     pub(crate) fn schedule(&self, threads: usize) -> Schedule {
         Schedule::new::<S>(&self.tree, &self.totals, threads, |_| true)
     }
@@ -298,7 +346,8 @@ impl<S: Storage> Symbolic<S> {
     /// Those without the pattern.
     fn own_bytes(&self) -> u64 {
         let seconds = size_of_val(&self.totals.subtree_seconds[..]) as u64;
-        self.tree.bytes() + self.layout.bytes() + seconds
+        let solves = self.solves.get().map_or(0, SolveSchedule::bytes);
+        self.tree.bytes() + self.layout.bytes() + seconds + solves
     }
 
     /// Predicted seconds of a factorization in f64 on one core of the machine that

@@ -1,5 +1,7 @@
 //! What is summed up over the fronts of a tree, for one kind of factorization.
 
+use std::ops::AddAssign;
+
 use luge_sparse::etree::NONE;
 
 use crate::storage::Storage;
@@ -20,13 +22,10 @@ pub(crate) struct Totals {
 impl Totals {
     /// Of fronts in postorder, with the children of all.
     pub fn new<S: Storage>(fronts: &[Front], children: &[u32], model: &CostModel) -> Self {
-        let mut subtree_seconds = vec![0.0; fronts.len()];
+        let seconds = |front: &Front| S::seconds(model, front.pivots, front.below);
+        let (subtree_seconds, _) = subtree_sums(fronts, seconds);
         let (mut factor_entries, mut flops, mut scratch_entries) = (0, 0.0, 0);
-        for (s, front) in fronts.iter().enumerate() {
-            subtree_seconds[s] += S::seconds(model, front.pivots, front.below);
-            if front.parent != NONE {
-                subtree_seconds[front.parent as usize] += subtree_seconds[s];
-            }
+        for front in fronts {
             factor_entries += S::factor_entries(front.pivots, front.below);
             flops += S::flops(front.pivots, front.below);
             scratch_entries = S::scratch_entries(front.pivots, front.below).max(scratch_entries);
@@ -46,6 +45,23 @@ impl Totals {
         let roots = roots.filter(|(front, _)| front.parent == NONE);
         roots.map(|(_, seconds)| seconds).sum()
     }
+}
+
+/// Sums of something over the subtree of each front, and over all fronts.
+pub(crate) fn subtree_sums<T: Copy + Default + AddAssign>(
+    fronts: &[Front],
+    of: impl Fn(&Front) -> T,
+) -> (Vec<T>, T) {
+    let (mut sums, mut total) = (vec![T::default(); fronts.len()], T::default());
+    for (s, front) in fronts.iter().enumerate() {
+        sums[s] += of(front);
+        let sum = sums[s];
+        match front.parent {
+            NONE => total += sum,
+            parent => sums[parent as usize] += sum,
+        }
+    }
+    (sums, total)
 }
 
 /// Peaks of the two stacks of generated elements (fronts of even and of odd depth), of consecutive fronts in postorder

@@ -8,13 +8,14 @@ pub(crate) const SCALED_PIVOTS: usize = 256;
 /// Widths of the blocks of columns that a symmetric front is eliminated by, outermost first; the innermost is what a kernel
 /// takes.
 pub(crate) const WIDTHS: [usize; 2] = [128, BLOCK_COLUMNS];
-/// Columns that are updated at a time within a symmetric front.
+/// Columns that are updated at a time within a symmetric front, by one thread, and that threads share.
 pub(crate) const UPDATE_COLUMNS: usize = 64;
+pub(crate) const SHARED_COLUMNS: usize = 1024;
 
 /// Entries of the columns of L·D, or of a block, that are needed at a time for a symmetric front with k candidates and c
 /// rows below them.
 pub(crate) fn scaled_entries(k: usize, c: usize) -> usize {
     let of_block = (k + c) * k.min(BLOCK_COLUMNS);
-    let within = k.min(UPDATE_COLUMNS) * k.min(WIDTHS[0]);
+    let within = k.min(SHARED_COLUMNS) * k.min(WIDTHS[0]);
     of_block.max(within).max(c * k.min(SCALED_PIVOTS))
 }

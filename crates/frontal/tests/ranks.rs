@@ -104,7 +104,7 @@ fn told_by_lu<F: FrontalScalar>(factors: &FrontalLu<F>, quality: &Quality) -> To
     all.extend(bits(&factors.largest_weights(&weights)));
     all.push(
         factors
-            .product_norm(&weights, &weights, &never)
+            .product_norm(&weights, &weights, 1, &never)
             .unwrap()
             .to_bits(),
     );

@@ -1,8 +1,11 @@
 //! What fronts hand to their parents.
 
+use std::ops::Range;
+
 use luge_sparse::{CancelFlag, Cancelled, Reservation};
 
 use super::stack::Mark;
+use crate::shares::{Parts, pieces};
 use crate::tree::{AssemblyTree, Front};
 
 /// What a front hands to its parent: a square matrix over its delayed columns and the rows below
@@ -134,16 +137,21 @@ const STRIDE: usize = 1 << 19;
 /// Bytes of a page of memory, or less.
 const PAGE: usize = 4096;
 
-/// Looks at a flag once in a while.
+/// Moves many entries, looks at a flag once in a while, and may have the threads of the current pool share the work.
 pub(crate) struct Pace<'a> {
     cancel: &'a CancelFlag,
+    is_shared: bool,
     /// Entries since the last look.
     entries: usize,
 }
 
 impl<'a> Pace<'a> {
-    pub fn new(cancel: &'a CancelFlag) -> Self {
-        Self { cancel, entries: 0 }
+    pub fn new(cancel: &'a CancelFlag, is_shared: bool) -> Self {
+        Self {
+            cancel,
+            is_shared,
+            entries: 0,
+        }
     }
 
     /// So many entries are next.
@@ -157,19 +165,39 @@ impl<'a> Pace<'a> {
         Ok(())
     }
 
+    /// Calls `work` with ranges that make up `0..len`, `entries` to be moved for each; from several threads if that is
+    /// worth it.
+    #[inline]
+    pub fn share(
+        &mut self,
+        len: usize,
+        entries: usize,
+        work: impl Fn(Range<usize>, &mut Pace<'_>) -> Result<(), Cancelled> + Sync,
+    ) -> Result<(), Cancelled> {
+        if !self.is_shared {
+            return work(0..len, self);
+        }
+        pieces(true, len, entries, 1, |range| {
+            work(range, &mut Pace::new(self.cancel, false))
+        })
+    }
+
     /// Clears `len` values.
     ///
     /// # Safety
     ///
     /// They are the caller's to write, and zeros are values.
     pub unsafe fn clear<F>(&mut self, values: *mut F, len: usize) -> Result<(), Cancelled> {
-        for at in (0..len).step_by(STRIDE) {
-            let part = STRIDE.min(len - at);
-            self.step(part)?;
-            // SAFETY: the caller's contract.
-            unsafe { std::ptr::write_bytes(values.add(at), 0, part) };
-        }
-        Ok(())
+        let values = Parts::new(values);
+        self.share(len, 1, |range, pace| {
+            for at in range.clone().step_by(STRIDE) {
+                let part = STRIDE.min(range.end - at);
+                pace.step(part)?;
+                // SAFETY: the caller's contract.
+                unsafe { std::ptr::write_bytes(values.get().add(at), 0, part) };
+            }
+            Ok(())
+        })
     }
 
     /// Has the system provide the memory of `len` values, which are zeros and may be new, if it is much: where entries come
@@ -182,13 +210,16 @@ impl<'a> Pace<'a> {
         if len < STRIDE {
             return Ok(());
         }
-        for at in (0..len).step_by(PAGE / size_of::<F>()) {
-            // A page of memory takes about as long to come as to be cleared.
-            self.step(PAGE / size_of::<F>())?;
-            // SAFETY: the caller's contract; a zero replaces a zero.
-            unsafe { std::ptr::write_bytes(values.add(at), 0, 1) };
-        }
-        Ok(())
+        let values = Parts::new(values);
+        self.share(len, 1, |range, pace| {
+            for at in range.step_by(PAGE / size_of::<F>()) {
+                // A page of memory takes about as long to come as to be cleared.
+                pace.step(PAGE / size_of::<F>())?;
+                // SAFETY: the caller's contract; a zero replaces a zero.
+                unsafe { std::ptr::write_bytes(values.get().add(at), 0, 1) };
+            }
+            Ok(())
+        })
     }
 }
 
@@ -266,7 +297,7 @@ mod tests {
     #[test]
     fn a_raised_flag_is_seen_within_a_stride() {
         let cancel = CancelFlag::new();
-        let mut pace = Pace::new(&cancel);
+        let mut pace = Pace::new(&cancel, false);
         let mut values = vec![1.0; 3 * STRIDE + 5];
         let len = values.len() - 1;
         // SAFETY: the values are the vector's.
@@ -274,7 +305,7 @@ mod tests {
         assert!(values[..len].iter().all(|&v| v == 0.0) && values[len] == 1.0);
         cancel.cancel();
         values.fill(1.0);
-        let mut pace = Pace::new(&cancel);
+        let mut pace = Pace::new(&cancel, false);
         assert_eq!(pace.step(STRIDE - 1), Ok(()));
         assert_eq!(pace.step(1), Err(Cancelled));
         assert_eq!(pace.step(STRIDE - 1), Ok(()));
@@ -283,7 +314,7 @@ mod tests {
         assert_eq!(stopped, Err(Cancelled));
         assert_eq!(values[STRIDE], 1.0);
         // SAFETY: as above.
-        let provided = unsafe { Pace::new(&cancel).provide(values.as_mut_ptr(), len) };
+        let provided = unsafe { Pace::new(&cancel, false).provide(values.as_mut_ptr(), len) };
         assert_eq!(provided, Err(Cancelled));
     }
 }

@@ -19,12 +19,13 @@ use luge_sparse::num_traits::Zero;
 use luge_sparse::{CancelFlag, Cancelled, ResolvedSymmetric, SymmetricPivoting};
 use rayon::prelude::*;
 
-use crate::widths::{SCALED_PIVOTS, UPDATE_COLUMNS, WIDTHS};
+use crate::shares::{Parts, pieces};
+use crate::widths::{SCALED_PIVOTS, SHARED_COLUMNS, UPDATE_COLUMNS, WIDTHS};
 
 /// Rows of the tiles that threads share.
 const TILE_ROWS: usize = 240;
 /// Operations below which a product is not shared.
-const PARALLEL_FLOPS: usize = 4_000_000;
+const PARALLEL_FLOPS: usize = 1_000_000;
 /// Operations between two looks at the cancel flag, about: some milliseconds.
 const STRIDE_FLOPS: usize = 60_000_000;
 
@@ -57,14 +58,6 @@ pub(super) struct Outcome<R> {
     /// Why the factorization cannot go on.
     pub event: Option<SymmetricEvent<R>>,
 }
-
-/// A pointer that threads share; who may write what is said where it is used.
-#[derive(Clone, Copy)]
-struct Shared<T>(T);
-// SAFETY: the users write disjoint parts.
-unsafe impl<T> Send for Shared<T> {}
-// SAFETY: as above.
-unsafe impl<T> Sync for Shared<T> {}
 
 impl<F: FrontalScalar> Eliminator<F> {
     /// Eliminates what can be eliminated of a front and updates its other fully summed columns. `is_root`: whether what
@@ -383,17 +376,22 @@ impl<F: FrontalScalar> Eliminator<F> {
             return Ok(());
         }
         let (lp, m) = (front.lp, front.m);
+        let wide = if self.parallel {
+            SHARED_COLUMNS
+        } else {
+            UPDATE_COLUMNS
+        };
         let mut column = begin;
         while column < end {
             self.cancel.check()?;
-            let width = UPDATE_COLUMNS.min(end - column);
+            let width = wide.min(end - column);
             let x = self.room(width * pivots);
             // SAFETY: the scratch holds `width` × `pivots` values apart from the front; all indices stay within the
             // panel.
             unsafe {
                 let l = lp.add(at * m + column);
                 let d = lp.add(at * (m + 1));
-                (self.kernels.times_diagonal)(width, pivots, l, d, m, x, width);
+                self.times_diagonal(width, pivots, [l, d], m, x)?;
                 let product = Gemm {
                     rows: m - column,
                     columns: width,
@@ -410,6 +408,31 @@ impl<F: FrontalScalar> Eliminator<F> {
             column += width;
         }
         Ok(())
+    }
+
+    /// X := L·D, or its conjugate, for so many rows of L, and of X.
+    ///
+    /// # Safety
+    ///
+    /// `l` has so many rows, `ld` apart, and a column for each of the pivots whose diagonal block is `d`.
+    unsafe fn times_diagonal(
+        &self,
+        rows: usize,
+        pivots: usize,
+        [l, d]: [*const F; 2],
+        ld: usize,
+        x: *mut F,
+    ) -> Result<(), Cancelled> {
+        let parts = Parts::new((l, d, x));
+        pieces(self.parallel, rows, pivots, UPDATE_COLUMNS, |range| {
+            let (l, d, x) = parts.get();
+            // SAFETY: these rows of X are this call's.
+            unsafe {
+                let (l, x) = (l.add(range.start), x.add(range.start));
+                (self.kernels.times_diagonal)(range.len(), pivots, l, d, ld, x, rows);
+            }
+            Ok(())
+        })
     }
 
     /// C −= L·D·Lᵀ, or L·D·Lᴴ, for a square C and so many rows of L, of which the lower triangle is computed; entries less than eight
@@ -440,7 +463,7 @@ impl<F: FrontalScalar> Eliminator<F> {
                 }
                 let x = self.room(order * depth);
                 let (l, d) = (l.add(at * ld), d.add(at * (ld + 1)));
-                (self.kernels.times_diagonal)(order, depth, l, d, ld, x, order);
+                self.times_diagonal(order, depth, [l, d], ld, x)?;
                 self.lower_product(&Gemm {
                     rows: order,
                     columns: order,
@@ -464,13 +487,13 @@ impl<F: FrontalScalar> Eliminator<F> {
     ///
     /// The matrices are valid for their sizes, and C overlaps neither A nor B.
     unsafe fn lower_product(&self, g: &Gemm<F>) -> Result<(), Cancelled> {
-        let shared = Shared((g.a, g.b, g.c));
+        let shared = Parts::new((g.a, g.b, g.c));
         let [all_rows, all_columns, depth] = [g.rows, g.columns, g.depth];
         let [lda, ldb, ldc] = [g.lda, g.ldb, g.ldc];
         // Tile 0 of some columns is the triangle on the diagonal, the others are what is below it.
         let tile = |j: usize, tile: usize, tile_rows: usize| {
             self.cancel.check()?;
-            let Shared((a, b, c)) = { shared };
+            let (a, b, c) = shared.get();
             let columns = UPDATE_COLUMNS.min(all_columns - j);
             let below = j + columns;
             let i = if tile == 0 {

@@ -18,6 +18,7 @@ use crate::factorize::{
     ActiveFront, Children, Context, Eliminated, FrontState, FrontWork, Pace, Pivots, Positions,
     add_contiguous, add_scattered, contiguous,
 };
+use crate::shares::Parts;
 use crate::storage::Lower;
 use crate::widths::scaled_entries;
 
@@ -134,7 +135,7 @@ impl<F: FrontalScalar> FrontWork for LdltFront<F> {
     ) -> Result<(), FrontalError> {
         // SAFETY: the panel is valid.
         unsafe {
-            let mut pace = Pace::new(&context.options.cancel);
+            let mut pace = Pace::new(&context.options.cancel, self.eliminator.parallel);
             if context.shared.used && front.received == 0 {
                 pace.clear(front.panels, front.entries)?;
             } else {
@@ -322,14 +323,18 @@ impl<F: FrontalScalar> FrontWork for LdltFront<F> {
                 std::ptr::copy_nonoverlapping(column, to, order - j);
             }
             let rest = element.add(delayed * (order + 1));
-            let pace = &mut Pace::new(&self.eliminator.cancel);
-            for j in 0..c {
-                pace.step(c - j)?;
-                // With what the products change above the diagonal.
-                let above = j % 8;
-                let to = rest.add(j * (order + 1) - above);
-                std::ptr::write_bytes(to, 0, c - j + above);
-            }
+            let pace = &mut Pace::new(&self.eliminator.cancel, self.eliminator.parallel);
+            let parts = Parts::new(rest);
+            pace.share(c, c / 2, |columns, pace| {
+                for j in columns {
+                    pace.step(c - j)?;
+                    // With what the products change above the diagonal.
+                    let above = j % 8;
+                    let to = parts.get().add(j * (order + 1) - above);
+                    std::ptr::write_bytes(to, 0, c - j + above);
+                }
+                Ok(())
+            })?;
             add_below(children, rest, order, front.own, pace)?;
             self.eliminator.cancel.check()?;
             let below = lp.add(k).cast_const();
@@ -380,19 +385,24 @@ impl<F: FrontalScalar> LdltFront<F> {
                     }
                 }
                 let first = contiguous(&relative[delayed..]);
-                for j in delayed..summed {
-                    pace.step(order - j)?;
-                    let from = element.values.add(j * order + j);
-                    let to = lp.add(*relative.get_unchecked(j) as usize * m);
-                    match first {
-                        Some(first) => {
-                            add_contiguous(order - j, from, to.add(first + j - delayed));
+                let parts = Parts::new((element.values.cast_const(), lp));
+                // Each column has one writer: none is twice among the positions.
+                pace.share(summed - delayed, order, |columns, pace| {
+                    let (values, lp) = parts.get();
+                    for j in columns.map(|column| delayed + column) {
+                        pace.step(order - j)?;
+                        let from = values.add(j * order + j);
+                        let to = lp.add(*relative.get_unchecked(j) as usize * m);
+                        match first {
+                            Some(first) => {
+                                add_contiguous(order - j, from, to.add(first + j - delayed));
+                            }
+                            None => add_scattered(relative.get_unchecked(j..), from, to),
                         }
-                        None => add_scattered(relative.get_unchecked(j..), from, to),
                     }
-                }
+                    Ok(())
+                })
             }
-            Ok(())
         })
     }
 
@@ -535,20 +545,22 @@ unsafe fn add_below<F: FrontalScalar>(
     children.for_each_below(|element, skipped, relative| {
         let order = element.order as usize;
         let first = contiguous(relative);
-        for (j, &column) in relative.iter().enumerate() {
-            pace.step(relative.len() - j)?;
-            // SAFETY: the element is order × order; positions are below the front's planned size, and ascend.
-            unsafe {
-                let from = element.values.add((skipped + j) * (order + 1));
-                let to = rest.add((column as usize - own) * ld);
+        let parts = Parts::new((element.values.cast_const(), rest));
+        let rows = relative.len();
+        // SAFETY: the element is order × order; positions are below the front's planned size, and ascend: each column has one
+        // writer.
+        pace.share(rows, rows / 2, |columns, pace| unsafe {
+            let (values, rest) = parts.get();
+            for j in columns {
+                pace.step(rows - j)?;
+                let from = values.add((skipped + j) * (order + 1));
+                let to = rest.add((relative[j] as usize - own) * ld);
                 match first {
-                    Some(first) => {
-                        add_contiguous(relative.len() - j, from, to.add(first - own + j));
-                    }
+                    Some(first) => add_contiguous(rows - j, from, to.add(first - own + j)),
                     None => add_scattered(&relative[j..], from, to.wrapping_sub(own)),
                 }
             }
-        }
-        Ok(())
+            Ok(())
+        })
     })
 }

@@ -461,7 +461,6 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
         let elsewhere = elsewhere.map_or(&[][..], |spread| spread.diagonal_of(s, pivots));
         FrontView {
             m,
-            k,
             pivots,
             lp,
             elsewhere,
@@ -474,7 +473,6 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
 /// A factorized front.
 struct FrontView<'a, F> {
     m: usize,
-    k: usize,
     pivots: usize,
     /// The panel; empty if it is on another rank.
     lp: &'a [F],

@@ -5,15 +5,12 @@
 //! the products become those of matrices.
 
 use luge_dense::{FrontalScalar, inverse_of_two};
-use luge_sparse::{CancelFlag, Cancelled, Form, bytes_of};
+use luge_sparse::{CancelFlag, Cancelled, Form};
 use rayon::prelude::*;
 
 use super::{FrontView, FrontalLdlt};
-use crate::factorize::Spread;
-use crate::sweep::Sweep;
-use crate::triangular::{
-    BLOCK, add, gather, lower, lower_many, lower_transposed, lower_transposed_many, scatter, unpack,
-};
+use crate::sweep::{Sweep, scratch_bytes};
+use crate::triangular::{BLOCK, Panel, Steps, pack, unpack};
 
 /// Factors to solve with.
 #[derive(Clone, Copy)]
@@ -22,21 +19,6 @@ struct Parts {
     diagonal: bool,
     upper: bool,
 }
-
-/// What a solve works in: values by label, and those of one front.
-struct Vectors<F> {
-    values: Vec<F>,
-    local: Vec<F>,
-}
-
-impl<F> Vectors<F> {
-    fn values(&mut self) -> &mut [F] {
-        &mut self.values
-    }
-}
-
-/// The work of a solve on one front.
-type FrontVisit<'a, F> = dyn Fn(&mut Vectors<F>, &FrontView<'_, F>) + 'a;
 
 const NONE: Parts = Parts {
     lower: false,
@@ -50,8 +32,8 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
     ///
     /// The unknown of a zero pivot is zero before the backward substitution, so a consistent singular system is solved.
     ///
-    /// With `threads > 1` blocks of right-hand sides are shared among the threads of the current rayon pool; the result
-    /// does not depend on it. O(lnz) for each right-hand side.
+    /// With `threads > 1` the threads of the current rayon pool share subtrees, large fronts and blocks of right-hand sides; the
+    /// result does not depend on it. O(lnz) for each right-hand side.
     ///
     /// # Errors
     ///
@@ -152,9 +134,8 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
 
     /// Bytes that a solve with so many right-hand sides works in.
     pub fn solve_scratch_bytes(&self, nrhs: usize, threads: usize) -> u64 {
-        let at_once = nrhs.div_ceil(BLOCK).min(threads.max(1)) as u64;
-        let width = nrhs.min(BLOCK);
-        at_once * bytes_of::<F>(width * (self.n() + self.largest()))
+        let solves = self.symbolic.solves();
+        scratch_bytes::<F>(solves, [nrhs, threads], [self.n(), self.largest()])
     }
 
     #[track_caller]
@@ -176,162 +157,65 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
         if x.is_empty() {
             return Ok(());
         }
-        if nrhs == 1 {
-            return self.one(x, parts, cancel);
-        }
-        let work = |block: &mut [F]| self.many(block, parts, cancel);
-        if threads > 1 && self.spread.is_none() {
+        let threads = if self.spread.is_some() { 1 } else { threads };
+        let work = |block: &mut [F]| self.some(block, [block.len() / n, threads], parts, cancel);
+        if threads > 1 {
             x.par_chunks_mut(BLOCK * n).try_for_each(work)
         } else {
             x.chunks_mut(BLOCK * n).try_for_each(work)
         }
     }
 
-    /// Through the fronts with so many values by label.
-    fn sweep(&self, width: usize) -> Sweep<'_> {
-        Sweep {
-            tree: &self.symbolic.tree,
-            records: &self.store.records,
-            ranks: self.spread.as_ref().map(|Spread { ranks, .. }| ranks),
-            width,
-        }
-    }
-
-    /// All sweeps of a solve with so many right-hand sides. `down` works on a front on the way to the roots, `up` on the way
-    /// back.
-    fn sweeps(
+    /// Some right-hand sides: value q of row i at `i * width + q`.
+    fn some(
         &self,
-        vectors: &mut Vectors<F>,
-        width: usize,
+        x: &mut [F],
+        [width, threads]: [usize; 2],
         parts: Parts,
         cancel: &CancelFlag,
-        [down, up]: [&FrontVisit<'_, F>; 2],
     ) -> Result<(), Cancelled> {
+        let (perm, n) = (&self.symbolic.tree.perm, self.n());
         let labels = |s: usize| self.store.labels(&self.symbolic.tree, s).1;
-        let sweep = self.sweep(width);
+        let spread = self.spread.as_ref();
+        let sweep = Sweep::new(&self.symbolic, &self.store, spread, [width, threads]);
+        let mut values = pack(perm, x, n, width, threads);
         if parts.lower || parts.diagonal {
-            sweep.forward(vectors, Vectors::values, labels, |vectors, s| {
+            sweep.forward(&mut values, labels, |s, local, is_shared| {
                 cancel.check()?;
-                down(vectors, &self.front(s));
-                Ok(())
-            })?;
-        }
-        self.conjugate(&mut vectors.values, parts.upper);
-        // Without Lᵀ the ranks tell each other their values all the same.
-        if parts.upper || self.spread.is_some() {
-            sweep.backward(vectors, Vectors::values, labels, |vectors, s| {
-                cancel.check()?;
-                if parts.upper {
-                    up(vectors, &self.front(s));
+                let (f, steps) = (self.front(s), self.steps(is_shared));
+                if parts.lower {
+                    // SAFETY: the panel of a front, and values for its rows.
+                    unsafe { steps.lower(f.pivots_panel(), local.as_mut_ptr(), width) };
+                }
+                if parts.diagonal {
+                    f.solve_diagonal(self.form, local, width);
                 }
                 Ok(())
             })?;
         }
-        self.conjugate(&mut vectors.values, parts.upper);
+        self.conjugate(&mut values, parts.upper);
+        // Without Lᵀ the ranks tell each other their values all the same.
+        if parts.upper || self.spread.is_some() {
+            sweep.backward(&mut values, labels, |s, local, is_shared| {
+                cancel.check()?;
+                if parts.upper {
+                    let (f, steps) = (self.front(s), self.steps(is_shared));
+                    // SAFETY: as above.
+                    unsafe { steps.lower_transposed(f.pivots_panel(), local.as_mut_ptr(), width) };
+                }
+                Ok(())
+            })?;
+        }
+        self.conjugate(&mut values, parts.upper);
+        unpack(&values, perm, x, n, width, threads);
         Ok(())
     }
 
-    fn one(&self, x: &mut [F], parts: Parts, cancel: &CancelFlag) -> Result<(), Cancelled> {
-        let perm = &self.symbolic.tree.perm;
-        let mut vectors = Vectors {
-            values: perm.iter().map(|&old| x[old as usize]).collect(),
-            local: vec![F::zero(); self.largest()],
-        };
-        let down = |vectors: &mut Vectors<F>, f: &FrontView<'_, F>| {
-            let (y, local) = (&mut vectors.values, &mut vectors.local[..f.m]);
-            for (v, &label) in local.iter_mut().zip(f.cols) {
-                *v = y[label as usize];
-            }
-            local[f.k..].fill(F::zero());
-            if parts.lower {
-                // SAFETY: the panel of a front and m values.
-                unsafe {
-                    lower(
-                        self.kernels,
-                        f.lp.as_ptr(),
-                        [f.m, f.pivots],
-                        local.as_mut_ptr(),
-                    )
-                };
-            }
-            if parts.diagonal {
-                f.solve_diagonal(self.form, local, 1);
-            }
-            for (&v, &label) in local.iter().zip(f.cols) {
-                y[label as usize] = v;
-            }
-            for (&v, &label) in local[f.k..].iter().zip(f.below_rows) {
-                y[label as usize] += v;
-            }
-        };
-        let up = |vectors: &mut Vectors<F>, f: &FrontView<'_, F>| {
-            let (y, local) = (&mut vectors.values, &mut vectors.local[..f.m]);
-            for (v, &label) in local.iter_mut().zip(f.cols.iter().chain(f.below_rows)) {
-                *v = y[label as usize];
-            }
-            // SAFETY: as above.
-            unsafe {
-                lower_transposed(
-                    self.kernels,
-                    f.lp.as_ptr(),
-                    [f.m, f.pivots],
-                    local.as_mut_ptr(),
-                );
-            }
-            for (&v, &label) in local.iter().zip(&f.cols[..f.pivots]) {
-                y[label as usize] = v;
-            }
-        };
-        self.sweeps(&mut vectors, 1, parts, cancel, [&down, &up])?;
-        for (&v, &old) in vectors.values.iter().zip(perm) {
-            x[old as usize] = v;
+    fn steps(&self, is_shared: bool) -> Steps<'_, F> {
+        Steps {
+            kernels: self.kernels,
+            is_shared,
         }
-        Ok(())
-    }
-
-    /// Blocks of right-hand sides: value q of row i at `i * width + q`, so that a front's values are a `width` × m matrix,
-    /// and L·X becomes its product with Lᵀ.
-    fn many(&self, x: &mut [F], parts: Parts, cancel: &CancelFlag) -> Result<(), Cancelled> {
-        let perm = &self.symbolic.tree.perm;
-        let n = self.n();
-        let width = x.len() / n;
-        let mut y = vec![F::zero(); n * width];
-        for (row, &old) in y.chunks_exact_mut(width).zip(perm) {
-            for (q, v) in row.iter_mut().enumerate() {
-                *v = x[q * n + old as usize];
-            }
-        }
-        let mut vectors = Vectors {
-            values: y,
-            local: vec![F::zero(); self.largest() * width],
-        };
-        let down = |vectors: &mut Vectors<F>, f: &FrontView<'_, F>| {
-            let (y, local) = (&mut vectors.values, &mut vectors.local);
-            gather(y, f.cols, width, local);
-            local[f.k * width..f.m * width].fill(F::zero());
-            if parts.lower {
-                let (lp, v) = (f.lp.as_ptr(), local.as_mut_ptr());
-                // SAFETY: `local` has width × m values, apart from the panel.
-                unsafe { lower_many(self.kernels, lp, [f.m, f.pivots], v, width) };
-            }
-            if parts.diagonal {
-                f.solve_diagonal(self.form, local, width);
-            }
-            scatter(local, f.cols, width, y);
-            add(&local[f.k * width..], f.below_rows, width, y);
-        };
-        let up = |vectors: &mut Vectors<F>, f: &FrontView<'_, F>| {
-            let (y, local) = (&mut vectors.values, &mut vectors.local);
-            gather(y, f.cols, width, local);
-            gather(y, f.below_rows, width, &mut local[f.k * width..]);
-            let (lp, v) = (f.lp.as_ptr(), local.as_mut_ptr());
-            // SAFETY: as above.
-            unsafe { lower_transposed_many(self.kernels, lp, [f.m, f.pivots], v, width) };
-            scatter(local, &f.cols[..f.pivots], width, y);
-        };
-        self.sweeps(&mut vectors, width, parts, cancel, [&down, &up])?;
-        unpack(&vectors.values, perm, x, n, width);
-        Ok(())
     }
 
     /// Conjugates values before and after Lᵀ, if the matrix is Hermitian: L⁻ᴴ·y is the conjugate of L⁻ᵀ·ȳ.
@@ -350,6 +234,16 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
 }
 
 impl<F: FrontalScalar> FrontView<'_, F> {
+    /// Columns of L.
+    fn pivots_panel(&self) -> Panel<F> {
+        Panel {
+            entries: self.lp.as_ptr(),
+            rows: self.m,
+            cols: self.pivots,
+            ld: self.m,
+        }
+    }
+
     /// Solves with the front's part of D: `width` values for each pivot, one after the other.
     fn solve_diagonal(&self, form: Form, x: &mut [F], width: usize) {
         let mut j = 0;

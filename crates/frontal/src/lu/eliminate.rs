@@ -8,23 +8,27 @@ use luge_dense::{FrontPanels, FrontalScalar, Gemm, Kernels, PivotEvents};
 use luge_sparse::{CancelFlag, Cancelled, ResolvedPivots};
 use rayon::prelude::*;
 
+use crate::shares::{Parts, pieces};
+
 /// Widths of the column blocks, outermost first; the innermost is what the kernel eliminates.
 const WIDTHS: [usize; 3] = [128, 32, 8];
-/// Columns right of a block that are updated at a time.
+/// Columns right of a block that are updated at a time by one thread, and that threads share.
 const UPDATE_COLUMNS: usize = 128;
+const SHARED_COLUMNS: usize = 1024;
 /// Rows and columns of the tiles that threads share.
 const TILE_ROWS: usize = 240;
 const TILE_COLUMNS: usize = 64;
 /// Operations below which a product is not shared.
-const PARALLEL_FLOPS: usize = 4_000_000;
+const PARALLEL_FLOPS: usize = 1_000_000;
 /// Operations between two looks at the cancel flag, about: some milliseconds.
 const STRIDE_FLOPS: usize = 60_000_000;
 
 /// Most entries of the scratch of a front of `m` rows: with searched pivots those of a block are updated by at once, with
 /// known ones all.
 pub(super) fn scratch_entries(m: usize, search: bool) -> usize {
+    let of_block = m.min(WIDTHS[0]) * m.min(SHARED_COLUMNS);
     let depth = if search { m.min(WIDTHS[0]) } else { m };
-    depth * m.min(UPDATE_COLUMNS)
+    of_block.max(depth * m.min(UPDATE_COLUMNS))
 }
 
 /// How fronts are eliminated.
@@ -35,14 +39,6 @@ pub(super) struct Eliminator<F: FrontalScalar> {
     /// Whether large products are shared among the threads of the current pool.
     pub parallel: bool,
 }
-
-/// A pointer that threads share; who may write what is said where it is used.
-#[derive(Clone, Copy)]
-struct Shared<T>(T);
-// SAFETY: the users write disjoint parts.
-unsafe impl<T> Send for Shared<T> {}
-// SAFETY: as above.
-unsafe impl<T> Sync for Shared<T> {}
 
 impl<F: FrontalScalar> Eliminator<F> {
     /// Eliminates what can be eliminated of the columns `lo..hi` and updates the others of them.
@@ -135,38 +131,49 @@ impl<F: FrontalScalar> Eliminator<F> {
             return Ok(());
         }
         let m = front.m;
+        let wide = if self.parallel && pivots <= WIDTHS[0] {
+            SHARED_COLUMNS
+        } else {
+            UPDATE_COLUMNS
+        };
         let mut column = begin;
         while column < end {
             self.cancel.check()?;
-            let width = UPDATE_COLUMNS.min(end - column);
+            let width = wide.min(end - column);
             if scratch.len() < width * pivots {
                 scratch.reserve_exact(width * pivots - scratch.len());
                 scratch.resize(width * pivots, F::zero());
             }
-            let x = scratch.as_mut_ptr();
             // SAFETY: the scratch holds `width` × `pivots` values apart from the front; all indices
             // stay within the panel.
             unsafe {
                 let l = front.lp.add(at + at * m);
                 let u = front.lp.add(at + column * m);
-                for j in 0..width {
-                    for i in 0..pivots {
-                        *x.add(j + i * width) = *u.add(i + j * m);
+                let parts = Parts::new((l, u, scratch.as_mut_ptr()));
+                let entries = pivots * pivots;
+                pieces(self.parallel, width, entries, UPDATE_COLUMNS, |columns| {
+                    let (l, u, x) = parts.get();
+                    for j in columns.clone() {
+                        for i in 0..pivots {
+                            *x.add(j + i * width) = *u.add(i + j * m);
+                        }
                     }
-                }
-                (self.kernels.trsm)(width, pivots, l, m, x, width);
-                for j in 0..width {
-                    for i in 0..pivots {
-                        *u.add(i + j * m) = *x.add(j + i * width);
+                    let rows = x.add(columns.start);
+                    (self.kernels.trsm)(columns.len(), pivots, l, m, rows, width);
+                    for j in columns {
+                        for i in 0..pivots {
+                            *u.add(i + j * m) = *x.add(j + i * width);
+                        }
                     }
-                }
+                    self.cancel.check()
+                })?;
                 self.gemm_nt(Gemm {
                     rows: m - at - pivots,
                     columns: width,
                     depth: pivots,
                     a: l.add(pivots),
                     lda: m,
-                    b: x,
+                    b: scratch.as_ptr(),
                     ldb: width,
                     c: u.add(pivots),
                     ldc: m,
@@ -200,12 +207,12 @@ impl<F: FrontalScalar> Eliminator<F> {
             }
             return Ok(());
         }
-        let shared = Shared((l, x));
+        let shared = Parts::new((l, x));
         (0..rows.div_ceil(TILE_ROWS))
             .into_par_iter()
             .try_for_each(|tile| {
                 self.cancel.check()?;
-                let Shared((l, x)) = { shared };
+                let (l, x) = shared.get();
                 let at = tile * TILE_ROWS;
                 // SAFETY: every tile owns its rows of X.
                 unsafe { (self.kernels.trsm)(TILE_ROWS.min(rows - at), p, l, ldl, x.add(at), ldx) };
@@ -238,10 +245,10 @@ impl<F: FrontalScalar> Eliminator<F> {
         }
         let down = g.rows.div_ceil(TILE_ROWS);
         let right = g.columns.div_ceil(TILE_COLUMNS);
-        let shared = Shared((g.a, g.b, g.c));
+        let shared = Parts::new((g.a, g.b, g.c));
         (0..down * right).into_par_iter().try_for_each(|tile| {
             self.cancel.check()?;
-            let Shared((a, b, c)) = { shared };
+            let (a, b, c) = shared.get();
             let (i, j) = (tile % down * TILE_ROWS, tile / down * TILE_COLUMNS);
             // SAFETY: every tile owns its part of C.
             unsafe {

@@ -1,6 +1,6 @@
 //! The work of LU on one front: assembly, elimination, check, generated element.
 
-use luge_dense::{CheckFront, FrontPanels, FrontalScalar, Gemm, Kernels, PivotEvents};
+use luge_dense::{CheckFront, CheckPart, FrontPanels, FrontalScalar, Gemm, Kernels, PivotEvents};
 use luge_sparse::{Cancelled, Quality, RealScalar, Reservation, ResolvedPivots, enlarge, lessen};
 
 use super::eliminate::{Eliminator, scratch_entries};
@@ -9,10 +9,14 @@ use crate::factorize::{
     ActiveFront, Children, Context, Eliminated, FrontState, FrontWork, Pace, Pivots, Positions,
     Report, add_contiguous, add_scattered, contiguous,
 };
+use crate::shares::Parts;
 use crate::storage::Full;
 
 /// Rows of U that entries of an element go to together: as many as a line of the cache has values.
 const ROWS: usize = 8;
+
+/// Columns below the fully summed ones that are checked by one thread.
+const BELOW: usize = 64;
 
 /// What the fronts of one LU factorization share.
 pub(super) struct Shared<'a, F: FrontalScalar> {
@@ -213,7 +217,7 @@ impl<F: FrontalScalar> FrontWork for LuFront<F> {
         let (lp, m) = (front.panels, front.m);
         // SAFETY: the panels are valid.
         unsafe {
-            let mut pace = Pace::new(&context.options.cancel);
+            let mut pace = Pace::new(&context.options.cancel, self.eliminator.parallel);
             if let Some(record) = kept {
                 self.old_pivots.clear();
                 let pivots = 0..record.pivots as usize;
@@ -340,20 +344,44 @@ impl<F: FrontalScalar> FrontWork for LuFront<F> {
                 }
             }
         }
-        // SAFETY: the arrays have m, m, m and 2 k entries.
-        unsafe {
+        let (products, check) = (self.products.as_mut_ptr(), self.check.as_mut_ptr());
+        let parts = Parts::new((lp, ut, self.weights.as_ptr(), products, check));
+        let work = Parts::new(self.work.as_mut_ptr());
+        // SAFETY: the arrays have m, m, m and 2 k entries; each part has one writer, and the sums over the pivots' columns are
+        // complete before they are read.
+        let part = |part: CheckPart| unsafe {
+            let (lp, ut, w, products, check) = parts.get();
             (shared.kernels.check_front)(&CheckFront {
                 lp,
                 m,
                 k,
                 ut,
                 pivots,
-                w: self.weights.as_ptr(),
-                products: self.products.as_mut_ptr(),
-                check: self.check.as_mut_ptr(),
-                s: self.work.as_mut_ptr(),
-                t: self.work.as_mut_ptr().add(k),
+                w,
+                products,
+                check,
+                s: work.get(),
+                t: work.get().add(k),
+                part,
             });
+        };
+        if self.eliminator.parallel {
+            let pace = &mut Pace::new(&self.eliminator.cancel, true);
+            pace.share(pivots, m, |pivots, _| {
+                part(CheckPart::Pivots(pivots));
+                Ok(())
+            })?;
+            pace.share(k, pivots, |columns, _| {
+                part(CheckPart::Columns(columns));
+                Ok(())
+            })?;
+            pace.share(c.div_ceil(BELOW), BELOW * pivots, |groups, _| {
+                let columns = groups.start * BELOW..c.min(groups.end * BELOW);
+                part(CheckPart::Below(columns));
+                Ok(())
+            })?;
+        } else {
+            part(CheckPart::All);
         }
         let sums = self.products[..pivots].iter().zip(&self.check[..pivots]);
         if !sums.map(|(&g, &c)| g + c).all(F::is_number) {
@@ -393,7 +421,7 @@ impl<F: FrontalScalar> FrontWork for LuFront<F> {
         let order = delayed + c;
         // SAFETY: the element has order² + 2 order entries, the panels are valid.
         unsafe {
-            let pace = &mut Pace::new(&self.eliminator.cancel);
+            let pace = &mut Pace::new(&self.eliminator.cancel, self.eliminator.parallel);
             pace.clear(element, order * order)?;
             for j in 0..delayed {
                 let column = lp.add((pivots + j) * m + pivots);
@@ -446,30 +474,39 @@ impl<F: FrontalScalar> LuFront<F> {
             // Positions ascend but where delayed rows stand behind those that were planned.
             let ascends = element.delayed == 0;
             let first = ascends.then(|| contiguous(relative)).flatten();
-            // SAFETY: the element is order × order; positions are below m, those of fully summed rows below k.
-            unsafe {
-                for j in 0..summed {
+            let parts = Parts::new((element.values.cast_const(), lp, ut));
+            // SAFETY: the element is order × order; positions are below m, those of fully summed rows below k, and none is
+            // twice there: each column has one writer, and then each row.
+            pace.share(summed, order, |columns, pace| unsafe {
+                let (values, lp, _) = parts.get();
+                for j in columns {
                     pace.step(order)?;
-                    let from = element.values.add(j * order);
+                    let from = values.add(j * order);
                     let to = lp.add(*relative.get_unchecked(j) as usize * m);
                     match first {
                         Some(first) => add_contiguous(order, from, to.add(first)),
                         None => add_scattered(relative, from, to),
                     }
                 }
-                for first in (0..summed).step_by(ROWS) {
+                Ok(())
+            })?;
+            let rest = order - summed;
+            // SAFETY: as above.
+            pace.share(summed.div_ceil(ROWS), ROWS * rest, |groups, pace| unsafe {
+                let (values, _, ut) = parts.get();
+                for first in groups.map(|group| group * ROWS) {
                     let rows = first..summed.min(first + ROWS);
-                    pace.step(ROWS * (order - summed))?;
+                    pace.step(ROWS * rest)?;
                     for j in summed..order {
-                        let from = element.values.add(j * order);
+                        let from = values.add(j * order);
                         let to = ut.add(*relative.get_unchecked(j) as usize - k);
                         for i in rows.clone() {
                             *to.add(*relative.get_unchecked(i) as usize * c) += *from.add(i);
                         }
                     }
                 }
-            }
-            Ok(())
+                Ok(())
+            })
         })
     }
 
@@ -587,19 +624,23 @@ unsafe fn add_below<F: FrontalScalar>(
     children.for_each_below(|element, skipped, relative| {
         let order = element.order as usize;
         let first = contiguous(relative);
-        for (j, &column) in relative.iter().enumerate() {
-            pace.step(relative.len())?;
-            // SAFETY: the element is order × order; positions are below the front's planned size.
-            unsafe {
-                let from = element.values.add(skipped + (skipped + j) * order);
-                let to = rest.add((column as usize - own) * ld);
+        let parts = Parts::new((element.values.cast_const(), rest));
+        let rows = relative.len();
+        // SAFETY: the element is order × order; positions are below the front's planned size, and none is twice there: each
+        // column has one writer.
+        pace.share(rows, rows, |columns, pace| unsafe {
+            let (values, rest) = parts.get();
+            for j in columns {
+                pace.step(rows)?;
+                let from = values.add(skipped + (skipped + j) * order);
+                let to = rest.add((relative[j] as usize - own) * ld);
                 match first {
-                    Some(first) => add_contiguous(relative.len(), from, to.add(first - own)),
+                    Some(first) => add_contiguous(rows, from, to.add(first - own)),
                     None => add_scattered(relative, from, to.wrapping_sub(own)),
                 }
             }
-        }
-        Ok(())
+            Ok(())
+        })
     })
 }
 

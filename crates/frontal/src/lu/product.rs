@@ -1,15 +1,12 @@
 //! The size of |L|·|U|, weighted by rows and columns.
 
 use luge_comm::Collectives;
-use luge_dense::{CheckFront, FrontalScalar};
+use luge_dense::{CheckFront, CheckPart, FrontalScalar};
 use luge_sparse::{CancelFlag, Cancelled, RealScalar, larger};
 
 use super::FrontalLu;
 use crate::deal::told;
 use crate::factorize::Spread;
-
-/// Entries between two looks at the cancel flag.
-const STRIDE: usize = 1 << 16;
 
 impl<F: FrontalScalar> FrontalLu<F> {
     /// ‖ |L|·|U|·e_k ‖₁ by column.
@@ -41,7 +38,8 @@ impl<F: FrontalScalar> FrontalLu<F> {
     /// max over columns k of cols(k)·Σ_i rows(i)·(|L|·|U|)(i,k), with weights for the rows and columns of B. NaN if a
     /// term is.
     ///
-    /// One pass through the factors, front by front, in their type.
+    /// One pass through the factors, front by front, in their type. With `threads > 1` the threads of the current rayon pool
+    /// share it; the result does not depend on it.
     ///
     /// # Errors
     ///
@@ -55,6 +53,7 @@ impl<F: FrontalScalar> FrontalLu<F> {
         &self,
         rows: &[f64],
         cols: &[f64],
+        threads: usize,
         cancel: &CancelFlag,
     ) -> Result<f64, Cancelled> {
         let n = self.n();
@@ -66,54 +65,40 @@ impl<F: FrontalScalar> FrontalLu<F> {
         let perm = self.symbolic.tree.perm();
         // By elimination order: Σ_i rows[i]·(|L|·|U|)(i,k) of the rows of U so far.
         let mut products = vec![0.0f64; n];
-        // Of one front: the weights of its rows, Σ_i rows[i]·|L(i,j)| by pivot, and what it adds to its columns.
-        let (mut weights, mut pivots, mut sums) = (Vec::new(), Vec::new(), Vec::new());
-        let mut entries = STRIDE;
-        let sweep = self.sweep(1);
-        let labels = |s| self.col_labels(s);
-        sweep.forward(
-            &mut products,
-            |products| products,
-            labels,
-            |products, s| {
-                let f = self.front(s);
-                entries += f.lp.len() + f.ut.len();
-                if entries >= STRIDE {
-                    cancel.check()?;
-                    entries = 0;
-                }
-                let labels = f.rows.iter().chain(f.below_rows);
-                weights.clear();
-                weights.extend(labels.map(|&label| {
-                    let weight = F::Real::from_f64(rows[perm[label as usize] as usize]);
-                    F::from_real(weight)
-                }));
-                pivots.clear();
-                pivots.resize(f.k, F::zero());
-                sums.clear();
-                sums.resize(f.m, F::zero());
-                // SAFETY: the panels are those of a front; there are m weights and sums, and room for k pivots.
-                unsafe {
-                    (self.kernels.weigh_front)(&CheckFront {
-                        lp: f.lp.as_ptr(),
-                        m: f.m,
-                        k: f.k,
-                        ut: f.ut.as_ptr(),
-                        pivots: f.pivots,
-                        w: weights.as_ptr(),
-                        products: std::ptr::null_mut(),
-                        check: sums.as_mut_ptr(),
-                        s: std::ptr::null_mut(),
-                        t: pivots.as_mut_ptr(),
-                    });
-                }
-                let labels = f.cols.iter().chain(f.below_rows);
-                for (&col, sum) in labels.zip(&sums) {
-                    products[col as usize] += sum.magnitude().to_f64();
-                }
-                Ok(())
-            },
-        )?;
+        let work = |s: usize, sums: &mut [f64], _: bool| {
+            cancel.check()?;
+            let f = self.front(s);
+            let labels = f.rows.iter().chain(f.below_rows);
+            let weights = labels.map(|&label| {
+                let weight = F::Real::from_f64(rows[perm[label as usize] as usize]);
+                F::from_real(weight)
+            });
+            let weights: Vec<F> = weights.collect();
+            // Of the pivots Σ_i rows[i]·|L(i,j)|, and what the front adds to its columns.
+            let (mut pivots, mut added) = (vec![F::zero(); f.k], vec![F::zero(); f.m]);
+            // SAFETY: the panels are those of a front; there are m weights and sums, and room for k pivots.
+            unsafe {
+                (self.kernels.weigh_front)(&CheckFront {
+                    lp: f.lp.as_ptr(),
+                    m: f.m,
+                    k: f.k,
+                    ut: f.ut.as_ptr(),
+                    pivots: f.pivots,
+                    w: weights.as_ptr(),
+                    products: std::ptr::null_mut(),
+                    check: added.as_mut_ptr(),
+                    s: std::ptr::null_mut(),
+                    t: pivots.as_mut_ptr(),
+                    part: CheckPart::All,
+                });
+            }
+            for (sum, added) in sums.iter_mut().zip(&added) {
+                *sum += added.magnitude().to_f64();
+            }
+            Ok(())
+        };
+        let sweep = self.sweep(1, threads);
+        sweep.forward(&mut products, |s| self.col_labels(s), work)?;
         let mut norm = 0.0;
         for s in (0..self.store.records.len()).filter(|&s| self.is_here(s)) {
             let f = self.front(s);

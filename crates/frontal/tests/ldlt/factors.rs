@@ -88,7 +88,8 @@ fn any_number_of_threads_gives_the_same_bits() {
     let band = (0..n).flat_map(|j| (j..(j + 260).min(n)).map(move |i| (i, j)));
     let band: Vec<_> = band.map(|(i, j)| (i, j, random.next())).collect();
     for a in [
-        grid(40, 37, 1.0, &mut random),
+        // Its factors are several tasks of a solve, and those of the banded one large panels.
+        grid(90, 61, 1.0, &mut random),
         saddle(300, 120, &mut random),
         Matrix::from_entries(n, band),
     ] {
@@ -115,8 +116,11 @@ fn check_threads<F: FrontalScalar<Real = f64>>(a: &Matrix<F>) {
             .unwrap();
         let numbers = (0..a.n() * 40).map(|i| F::from_components(|at| ((i + at) % 11) as f64));
         let mut x: Vec<F> = numbers.collect();
-        pool.install(|| ldlt.solve(&mut x, 40, threads, &never))
-            .unwrap();
+        let (one, many) = x.split_at_mut(a.n());
+        for (x, nrhs) in [(one, 1), (many, 39)] {
+            pool.install(|| ldlt.solve(x, nrhs, threads, &never))
+                .unwrap();
+        }
         let found = (bits(&ldlt), x, quality);
         let expected = expected.get_or_insert_with(|| found.clone());
         assert!(*expected == found, "{threads} threads");
@@ -272,8 +276,26 @@ fn entries_and_bytes_are_counted() {
         assert_eq!(ldlt.factor_entries(), symbolic.factor_entries());
         let largest = symbolic.tree().max_front() as u64;
         let n = definite.n() as u64;
-        assert_eq!(ldlt.solve_scratch_bytes(1, 1), 8 * (n + largest));
-        assert_eq!(ldlt.solve_scratch_bytes(40, 2), 2 * 16 * 8 * (n + largest));
+        // Elements of the forward sweep that wait for their parents, at most, in postorder.
+        let tree = symbolic.tree();
+        let below = |s: u32| tree.rows_below(s as usize).len() as u64;
+        let (mut waiting, mut most) = (0, 0);
+        for s in 0..tree.num_supernodes() as u32 {
+            waiting -= tree
+                .children(s as usize)
+                .iter()
+                .map(|&c| below(c))
+                .sum::<u64>();
+            waiting += below(s);
+            most = most.max(waiting);
+        }
+        let of_thread = largest + most;
+        assert_eq!(ldlt.solve_scratch_bytes(1, 1), 8 * (n + of_thread));
+        // Two blocks of 16 at once; the tree is too small to be shared.
+        assert_eq!(
+            ldlt.solve_scratch_bytes(40, 2),
+            2 * 16 * 8 * (n + of_thread)
+        );
     }
 }
 

@@ -80,12 +80,12 @@ fn products_of_magnitudes_are_weighted_by_row_and_column() {
             ([1.0, 8.0, 1.0], 8.0 * (1.0 + 0.375 + 0.25)),
             ([1.0, 1.0, 8.0], 8.0 * (0.5 + 3.0)),
         ] {
-            let found = lu.product_norm(&rows, &cols, &CancelFlag::new());
+            let found = lu.product_norm(&rows, &cols, 1, &CancelFlag::new());
             assert_eq!(found, Ok(norm), "{cols:?}, {tree_options:?}");
         }
         let cancelled = CancelFlag::new();
         cancelled.cancel();
-        assert!(lu.product_norm(&rows, &rows, &cancelled).is_err());
+        assert!(lu.product_norm(&rows, &rows, 1, &cancelled).is_err());
     }
 }
 
@@ -145,7 +145,7 @@ fn in_single_precision<F: FrontalScalar>(a: &Matrix<F::Wide>) {
 #[test]
 fn any_number_of_threads_gives_the_same_bits() {
     let mut random = Random(12);
-    // The banded grid has fronts large enough for shared products.
+    // The banded matrix has fronts large enough for shared products, also those of solves; the grid has several tasks of these.
     let big = {
         let n = 700usize;
         let mut entries = Vec::new();
@@ -157,11 +157,13 @@ fn any_number_of_threads_gives_the_same_bits() {
         Matrix::from_entries(n, entries)
     };
     for a in [
-        grid(40, 37, &mut random),
+        grid(90, 61, &mut random),
         saddle(300, 120, &mut random),
         big,
     ] {
         let symbolic = a.symbolic(&TreeOptions::default());
+        let weights: Vec<f64> = (0..a.n()).map(|i| 1.0 + (i % 7) as f64).collect();
+        let never = CancelFlag::new();
         let mut expected = None;
         for threads in [1, 2, 3, 8] {
             let pool = rayon::ThreadPoolBuilder::new()
@@ -177,7 +179,16 @@ fn any_number_of_threads_gives_the_same_bits() {
                 .unwrap();
             let b: Vec<f64> = (0..a.n() * 40).map(|i| (i % 11) as f64).collect();
             let mut x = b.clone();
-            pool.install(|| lu.solve(&mut x, a.n(), 40, threads));
+            let (one, many) = x.split_at_mut(a.n());
+            let (transposed, many) = many.split_at_mut(a.n());
+            let norm = pool.install(|| {
+                lu.solve(one, a.n(), 1, threads);
+                lu.solve_transpose(transposed, a.n(), 1, threads);
+                lu.solve(&mut many[..19 * a.n()], a.n(), 19, threads);
+                lu.solve_transpose(&mut many[19 * a.n()..], a.n(), 19, threads);
+                lu.product_norm(&weights, &weights, threads, &never)
+            });
+            x.push(norm.unwrap());
             let x: Vec<u64> = x.iter().map(|v| v.to_bits()).collect();
             let found = (bits(&lu), x);
             let (factors, x) = expected.get_or_insert_with(|| found.clone());

@@ -71,7 +71,7 @@ impl Blocks {
 
     fn plan(&self, engine: Engine) -> Arc<BlockPlan> {
         let limits = Limits::none();
-        Arc::new(BlockPlan::new(&self.cols, &self.ptr, engine, |_| None, &limits).unwrap())
+        Arc::new(BlockPlan::new(&self.cols, &self.ptr, engine, |_| None, 1, &limits).unwrap())
     }
 
     /// Row, column and value of each entry.
@@ -278,7 +278,7 @@ fn pivots_and_exchanges_make_the_determinant() {
 
 /// Of a triangular matrix nothing is eliminated.
 fn product_norm(lu: &BlockLu<f64>, rows: &[f64], cols: &[f64]) -> f64 {
-    lu.product_norm(rows, cols, &CancelFlag::new()).unwrap()
+    lu.product_norm(rows, cols, 1, &CancelFlag::new()).unwrap()
 }
 
 /// |L|·|U| of 2 1 0 / 1 ¼ 1 / 0 1 4, whose second pivot is −¼, is 2 1 0 / 1 ¾ 1 / 0 1 12.
@@ -379,7 +379,7 @@ fn products_of_magnitudes_follow_the_rows_where_pivots_moved_them() {
 fn operations_of_columns_count() {
     let cols = CompressedPattern::new(2, vec![0, 2, 4], vec![0, 1, 0, 1]).unwrap();
     let limits = Limits::none();
-    let plan = BlockPlan::new(&cols, &[0, 2], Engine::Columns, |_| None, &limits).unwrap();
+    let plan = BlockPlan::new(&cols, &[0, 2], Engine::Columns, |_| None, 1, &limits).unwrap();
     let (lu, _) = BlockLu::factorize(&Arc::new(plan), &[4.0, 1.0, 1.0, 4.0], &options(1)).unwrap();
     // One division, one product, one difference.
     assert_eq!(lu.flops(), 3.0);
@@ -391,7 +391,7 @@ fn columns_alone_are_divided_by() {
     let values = [2.0, 3.0, 4.0, -1.0, 5.0, 8.0];
     let limits = Limits::none();
     for engine in ENGINES {
-        let plan = BlockPlan::new(&cols, &[0, 1, 2, 3], engine, |_| None, &limits).unwrap();
+        let plan = BlockPlan::new(&cols, &[0, 1, 2, 3], engine, |_| None, 1, &limits).unwrap();
         let planned: Vec<f64> = plan.source().iter().map(|&p| values[p as usize]).collect();
         assert_eq!(plan.norm1(&planned), 14.0);
         let plan = Arc::new(plan);
@@ -510,7 +510,14 @@ fn the_flag_stops_plan_and_factors() {
     for engine in ENGINES {
         let raised = CancelFlag::new();
         raised.cancel();
-        let plan = BlockPlan::new(&b.cols, &b.ptr, engine, |_| None, &Limits::of_flag(&raised));
+        let plan = BlockPlan::new(
+            &b.cols,
+            &b.ptr,
+            engine,
+            |_| None,
+            1,
+            &Limits::of_flag(&raised),
+        );
         assert!(matches!(plan, Err(NumericError::Cancelled(_))));
         let plan = b.plan(engine);
         let values = b.planned(&plan);
@@ -539,5 +546,5 @@ fn the_flag_stops_plan_and_factors() {
 fn an_entry_below_the_blocks_is_a_broken_call() {
     let cols = CompressedPattern::new(2, vec![0, 2, 3], vec![0, 1, 1]).unwrap();
     let limits = Limits::none();
-    let _ = BlockPlan::new(&cols, &[0, 1, 2], Engine::Auto, |_| None, &limits);
+    let _ = BlockPlan::new(&cols, &[0, 1, 2], Engine::Auto, |_| None, 1, &limits);
 }

@@ -348,6 +348,7 @@ impl<F: FrontalScalar> BlockLu<F> {
         &self,
         rows: &[f64],
         cols: &[f64],
+        threads: usize,
         cancel: &CancelFlag,
     ) -> Result<f64, Cancelled> {
         let n = self.plan.n;
@@ -365,7 +366,9 @@ impl<F: FrontalScalar> BlockLu<F> {
                     let block = first..first + step.columns.len();
                     self.columns.product_norm(block, rows, cols, cancel)?
                 }
-                Kind::Front(front) => self.fronts[front].product_norm(rows, cols, cancel)?,
+                Kind::Front(front) => {
+                    self.fronts[front].product_norm(rows, cols, threads, cancel)?
+                }
             };
             norm = larger(norm, of_block);
         }

@@ -13,6 +13,7 @@ use luge_numeric::cpu::Entries;
 use luge_numeric::cpu::blocks::{self, BlockLu, BlockPlan, FrontSizes, Predicted, Split, Whole};
 use luge_ordering::BlockReport;
 use luge_solve::scaled;
+use luge_sparse::etree::EliminationForest;
 use luge_sparse::num_traits::{Float, Zero};
 use luge_sparse::{
     CancelFlag, Cancelled, CompressedPattern, OutOfMemory, PivotPolicy, Quality, RealScalar,
@@ -283,34 +284,45 @@ struct Spoiled<F: FrontalScalar, L> {
     a: Arc<dyn KeptValues<F::Wide>>,
 }
 
+/// Seconds of a symbolic factorization for an entry of L, roughly and at least.
+const SYMBOLIC_PER_ENTRY: f64 = 1e-9;
+
+/// What an ordering tells of diagonal blocks, in their order.
+#[derive(Clone, Copy)]
+pub(crate) struct KnownBlocks<'a> {
+    pub reports: &'a [BlockReport],
+    pub forests: &'a [(usize, EliminationForest)],
+}
+
 impl<F: FrontalScalar> HostAnalysis<F> {
-    /// Analyzes B for the pattern of A. `blocks` are predictions for diagonal blocks, in
-    /// their order; `memory` is reserved for the transform.
+    /// Analyzes B for the pattern of A; `memory` is reserved for the transform.
     pub(crate) fn analyze(
         place: HostPlace<'_>,
         transform: Transform,
         block_ptr: &[usize],
-        blocks: &[BlockReport],
+        known: KnownBlocks<'_>,
         memory: Reservation,
     ) -> Result<Arc<Self>, Error> {
+        let KnownBlocks { reports, forests } = known;
         let predicted = |number: usize| {
-            let at = blocks.binary_search_by_key(&number, |block| block.block);
-            let block = &blocks[at.ok()?];
+            let at = reports.binary_search_by_key(&number, |block| block.block);
+            let block = &reports[at.ok()?];
             let columns = block_ptr[number + 1] - block_ptr[number];
+            let forest = forests.binary_search_by_key(&number, |(block, _)| *block);
             Some(Predicted {
                 entries: block.predicted.lnz + block.predicted.unz - columns as u64,
                 flops: block.predicted.flops,
+                forest: forest.ok().map(|at| &forests[at].1),
             })
         };
         let limits = place.limits.of_phase();
+        let entries: u64 = reports.iter().map(|block| block.predicted.lnz).sum();
+        let seconds = entries as f64 * SYMBOLIC_PER_ENTRY;
         Self::planned(place, transform, memory, |cols| {
-            Some(BlockPlan::new(
-                cols,
-                block_ptr,
-                place.engine,
-                predicted,
-                &limits,
-            ))
+            Some(place.threads.run(seconds, |threads| {
+                let engine = place.engine;
+                BlockPlan::new(cols, block_ptr, engine, predicted, threads, &limits)
+            }))
         })
     }
 
@@ -386,13 +398,15 @@ impl<F: FrontalScalar, P: HostPlan<F>> HostAnalysis<F, P> {
         let before = memory.bytes();
         let grown = memory.grow(16 * nnz as u64);
         grown.map_err(|error| Error::from_budget(error, "symbolic"))?;
-        let entry_scaling = EntryScaling::new(
-            &a.pattern,
-            false,
-            &transform.scaling,
-            plan.source(),
-            &limits.cancel,
-        )?;
+        let cancel = &limits.cancel;
+        let scale =
+            || EntryScaling::new(&a.pattern, false, &transform.scaling, plan.source(), cancel);
+        let (entry_scaling, prepared) = threads.run(plan.seconds(), |threads| match threads {
+            1 => (scale(), Ok(())),
+            _ => rayon::join(scale, || plan.prepare(threads, cancel)),
+        });
+        let entry_scaling = entry_scaling?;
+        prepared?;
         memory.shrink_to(before + entry_scaling.bytes());
         limits.cancel.check()?;
         if let Some(entries) = &a.entries {
@@ -1082,8 +1096,11 @@ impl<F: FrontalScalar, P: HostPlan<F>> HostEngine<F::Wide> for HostFactors<F, P>
             return Ok(f64::NAN);
         };
         let cancel = &self.analysis.limits.cancel;
-        let norm = lu.product_norm(&weights.rows, &weights.cols, cancel)?;
-        Ok(or_unknown(norm))
+        // One pass through the factors, as half of a solve.
+        let norm = self.analysis.threads.run(lu.solve_seconds(), |threads| {
+            lu.product_norm(&weights.rows, &weights.cols, threads, cancel)
+        });
+        Ok(or_unknown(norm?))
     }
 
     fn policy(&self) -> PivotPolicy {

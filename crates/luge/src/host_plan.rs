@@ -46,6 +46,9 @@ pub(crate) trait HostPlan<F: FrontalScalar>: Send + Sync + 'static {
 
     fn front_sizes(&self) -> FrontSizes;
 
+    /// Finds out what factorizations by so many threads need, while there is a thread to spare.
+    fn prepare(&self, threads: usize, cancel: &CancelFlag) -> Result<(), Cancelled>;
+
     /// Factorizes B, whose values are in the order of the plan.
     fn factorize(
         self: &Arc<Self>,
@@ -209,6 +212,10 @@ impl<F: FrontalScalar> HostPlan<F> for BlockPlan {
 
     fn front_sizes(&self) -> FrontSizes {
         self.front_sizes()
+    }
+
+    fn prepare(&self, threads: usize, cancel: &CancelFlag) -> Result<(), Cancelled> {
+        self.prepare(threads, cancel)
     }
 
     fn factorize(

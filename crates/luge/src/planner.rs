@@ -23,7 +23,7 @@ use crate::device_forest::Forest;
 use crate::device_place::{DevicePlace, symmetric_tree};
 use crate::engine::Transform;
 use crate::error::Error;
-use crate::host::{AnyHost, HostAnalysis, HostPlace};
+use crate::host::{AnyHost, HostAnalysis, HostPlace, KnownBlocks};
 use crate::options::{BackendChoice, DeviceEngine, MatrixKind, Options};
 use crate::ordered::{round_to_powers_of_two, transform_of};
 use crate::symmetric::{Planned, Request};
@@ -120,14 +120,21 @@ where
 {
     let _span = tracing::info_span!("symbolic").entered();
     let blocks = std::mem::take(&mut ordering.blocks);
+    let forests = std::mem::take(&mut ordering.block_forests);
+    let columns: usize = forests.iter().map(|(_, forest)| forest.parent.len()).sum();
+    let _of_forests = place.limits.reserve(8 * columns as u64, "symbolic")?;
+    let known = KnownBlocks {
+        reports: &blocks,
+        forests: &forests,
+    };
     if ordering.log10_matching_product.is_some() {
         round_to_powers_of_two(&mut ordering.scaling);
     }
     let (transform, block_ptr) = transform_of(ordering);
     Ok(if place.single {
-        HostAnalysis::<S>::analyze(place, transform, &block_ptr, &blocks, memory)?
+        HostAnalysis::<S>::analyze(place, transform, &block_ptr, known, memory)?
     } else {
-        HostAnalysis::<W>::analyze(place, transform, &block_ptr, &blocks, memory)?
+        HostAnalysis::<W>::analyze(place, transform, &block_ptr, known, memory)?
     })
 }
 

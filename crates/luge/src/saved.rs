@@ -421,6 +421,7 @@ fn read_general(body: &mut Body<'_>, n: usize) -> Result<Ordering, SavedError> {
         predicted,
         blocks,
         forest: body.forest(n)?,
+        block_forests: Vec::new(),
         seconds: OrderingSeconds::default(),
     })
 }
@@ -558,6 +559,7 @@ mod tests {
                     predicted: Prediction::default(),
                 }],
                 forest,
+                block_forests: Vec::new(),
                 seconds: OrderingSeconds::default(),
             })
         };

@@ -574,6 +574,10 @@ impl<F: FrontalScalar> HostPlan<F> for SymmetricPlan {
         }
     }
 
+    fn prepare(&self, _threads: usize, _cancel: &CancelFlag) -> Result<(), Cancelled> {
+        Ok(())
+    }
+
     fn factorize(
         self: &Arc<Self>,
         values: &(impl Entries<F> + ?Sized),

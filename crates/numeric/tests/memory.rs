@@ -73,7 +73,7 @@ fn bytes_are_those_that_are_held() {
     for engine in [Engine::Columns, Engine::Fronts] {
         let plan = measure(|| {
             let limits = Limits::none();
-            Arc::new(BlockPlan::new(&cols, &ends, engine, |_| None, &limits).unwrap())
+            Arc::new(BlockPlan::new(&cols, &ends, engine, |_| None, 1, &limits).unwrap())
         });
         assert_told(plan.result.bytes(), &plan, 0.1);
         let plan = plan.result;

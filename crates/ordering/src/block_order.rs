@@ -22,6 +22,9 @@ pub(crate) const MIN_DISSECTION: usize = 500;
 /// From so many columns on the steps are timed.
 const MIN_TIMED: usize = 64;
 
+/// Unknowns at a node, at most, that are looked for where a dissection is found too dear without them.
+const MOST_ALIKE: usize = 6;
+
 /// The most of a factorization by minimum degree that nested dissection is hoped to save.
 const MOST_SAVED: f64 = 0.5;
 
@@ -192,9 +195,7 @@ pub(crate) fn order_block(
         Method::NestedDissection => {
             let ordered = by_dissection(block, options, |_| ());
             seconds.nested_dissection += clock.lap();
-            let (mut ordered, ()) = ordered?;
-            ordered.forest = ordered.forest.filter(|_| with_forest);
-            Ok(ordered)
+            ordered.map(|(ordered, ())| ordered)
         }
         Method::Amd => {
             let ordered = by_minimum_degree(block, with_forest, cancel);
@@ -238,9 +239,7 @@ fn order_for_operations(
             Err(error) => tracing::warn!(%error, "ordered by minimum degree alone"),
         }
     }
-    if !options.wants_forest() {
-        best.forest = None;
-    } else if best.forest.is_none() {
+    if options.wants_forest() && best.forest.is_none() {
         best = posted(block, best.order, best.method, true, cancel)?;
         seconds.amd += clock.lap();
     }
@@ -298,7 +297,35 @@ fn order_for_tree(
 
 /// Whether nested dissection may save more than it takes.
 fn is_worth_dissecting(block: &BlockPattern, by_degree: &BlockOrder, costs: &Costs) -> bool {
-    let n = block.len();
+    let (n, entries) = (block.len(), 2 * block.nnz());
     let gain = costs.factorizations * by_degree.predicted.seconds(costs) * MOST_SAVED;
-    n >= MIN_DISSECTION && gain > costs.dissection_seconds(n, 2 * block.nnz())
+    if n < MIN_DISSECTION {
+        return false;
+    }
+    let most = costs.dissection_seconds(n, entries);
+    if gain > most {
+        return true;
+    }
+    // Columns of one pattern, as those of the unknowns at a node of a finite element mesh, are divided as one.
+    if gain * (MOST_ALIKE * MOST_ALIKE) as f64 <= most {
+        return false;
+    }
+    let share = distinct_columns(block) as f64 / n as f64;
+    let merged = [n as f64 * share, entries as f64 * share * share];
+    gain > costs.dissection_seconds(merged[0] as usize, merged[1] as usize)
+}
+
+/// About how many columns have different patterns.
+fn distinct_columns(block: &BlockPattern) -> usize {
+    let hash = |j: usize| {
+        let rows = block.col(j);
+        rows.iter().fold(0u64, |sum, &row| {
+            let spread = (u64::from(row) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            sum.wrapping_add(spread ^ (spread >> 29))
+        })
+    };
+    let mut hashes: Vec<u64> = (0..block.len()).map(hash).collect();
+    hashes.sort_unstable();
+    hashes.dedup();
+    hashes.len()
 }

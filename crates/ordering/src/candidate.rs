@@ -40,6 +40,7 @@ pub(crate) struct Candidate {
     pub predicted: Prediction,
     pub blocks: Vec<BlockReport>,
     pub forest: Option<EliminationForest>,
+    pub block_forests: Vec<(usize, EliminationForest)>,
     pub seconds: OrderingSeconds,
 }
 
@@ -76,6 +77,7 @@ pub(crate) fn candidate(
         parent: Vec::with_capacity(n),
         counts: Vec::with_capacity(n),
     });
+    let mut block_forests = Vec::new();
     let order_columns = |start: usize, cols: &[u32], clock: &mut Clock| {
         options.cancel.check()?;
         let mut seconds = OrderingSeconds::default();
@@ -159,7 +161,13 @@ pub(crate) fn candidate(
         }
         predicted += ordered.predicted;
         block_nnz += nnz;
-        forest = forest.zip(ordered.forest).map(|(mut all, of_block)| {
+        let (of_all, of_block) = if options.wants_forest() {
+            (ordered.forest, None)
+        } else {
+            (None, ordered.forest)
+        };
+        block_forests.extend(of_block.map(|of_block| (number, of_block)));
+        forest = forest.zip(of_all).map(|(mut all, of_block)| {
             if start == 0 {
                 return of_block;
             }
@@ -219,6 +227,7 @@ pub(crate) fn candidate(
         predicted,
         blocks,
         forest,
+        block_forests,
         seconds,
     })
 }

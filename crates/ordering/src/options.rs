@@ -231,6 +231,9 @@ pub struct Ordering {
     /// The elimination forest of B + Bᵀ in the diagonal blocks, of which B's columns are a postorder. Only if a
     /// [`TreeCost`] was given, and the columns were ordered by minimum degree or nested dissection.
     pub forest: Option<EliminationForest>,
+    /// Without [`forest`](Self::forest), those of the diagonal blocks for which the ordering came with one, as nested dissection
+    /// does, with the numbers of these blocks, ascending. The columns of each are a postorder of its forest.
+    pub block_forests: Vec<(usize, EliminationForest)>,
     /// Time per step.
     pub seconds: OrderingSeconds,
 }

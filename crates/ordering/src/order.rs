@@ -239,6 +239,7 @@ pub fn order(
             predicted: predict(&block, &identity, cancel)?,
             blocks: Vec::new(),
             forest: None,
+            block_forests: Vec::new(),
             seconds,
         });
     }
@@ -307,6 +308,7 @@ pub fn order(
         predicted: best.predicted,
         blocks: best.blocks,
         forest: best.forest,
+        block_forests: best.block_forests,
         seconds,
     })
 }

@@ -3,8 +3,8 @@
 //! 1. **Reduction.** Variables with few neighbours are eliminated in rounds, each an independent set (J. W. H. Liu,
 //!    "Modification of the minimum-degree algorithm by multiple elimination", ACM TOMS 11 (1985)), from those with the
 //!    fewest on ([`reduction`]). So a path of n vertices gets a tree of height O(log n), where minimum degree may
-//!    eliminate it from one end to the other. The rounds end when few variables have so few neighbours left; of circuits
-//!    and power grids that is 1 % to 25 % of the graph.
+//!    eliminate it from one end to the other. The rounds end when few variables have so few neighbours left, which of circuits
+//!    and power systems are 1 % to 5 % of the graph, or when they begin to add edges, as they soon do in a mesh.
 //! 2. **Dissection.** Variables that are joined to each other and to the same others are merged, and what
 //!    is left is divided by multilevel vertex separators ([`separator`]), down to parts of 200 vertices,
 //!    with the parts on different threads.

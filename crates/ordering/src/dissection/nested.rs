@@ -13,7 +13,7 @@ const SMALLEST_PARALLEL: usize = 400;
 
 /// Separators within fewer others than this are the better ones of two: all of the tree is below them, and threads have
 /// nothing else to do.
-const COMPARED_DEPTH: u8 = 3;
+const COMPARED_DEPTH: u8 = 4;
 
 /// Separators within so many others are not divided further.
 const DEEPEST: u8 = 100;

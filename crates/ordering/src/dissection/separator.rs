@@ -28,7 +28,7 @@ pub(super) type Side = u8;
 pub(super) const SEPARATOR: Side = 2;
 
 /// Graphs of at most so many vertices are not coarsened.
-const COARSEST: usize = 60;
+const COARSEST: usize = 100;
 
 /// Coarsening ends when a step keeps more of the vertices than this.
 const STALL: f64 = 0.95;
@@ -43,11 +43,11 @@ const TRIES: usize = 3;
 const PASSES: usize = 3;
 
 /// A pass ends after as many moves without success as the separator has vertices, within these bounds.
-const LEAST_PATIENCE: usize = 20;
-const MOST_PATIENCE: usize = 60;
+const LEAST_PATIENCE: usize = 60;
+const MOST_PATIENCE: usize = 300;
 
 /// Share of the weight of both parts that one may have.
-const LARGEST_PART: f64 = 0.6;
+const LARGEST_PART: f64 = 0.65;
 
 /// Numbers that look random, by G. Marsaglia's xorshift.
 pub(super) struct Random(u64);

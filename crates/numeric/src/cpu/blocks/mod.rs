@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use luge_frontal::{FrontalError, FrontalScalar, Symbolic, TreeOptions};
+use luge_sparse::etree::EliminationForest;
 use luge_sparse::{
     CancelFlag, Cancelled, CompressedPattern, Limits, RealScalar, Reservation, RowPerm, bytes_of,
     to_u32,
@@ -119,14 +120,16 @@ pub struct FrontSizes {
 
 /// What is known of the factors of a diagonal block before they are computed.
 #[derive(Debug, Clone, Copy)]
-pub struct Predicted {
+pub struct Predicted<'a> {
     /// Entries of L+U, the diagonal counted once.
     pub entries: u64,
     /// Floating-point operations.
     pub flops: f64,
+    /// The elimination forest of the block and its transpose, of which its columns are a postorder.
+    pub forest: Option<&'a EliminationForest>,
 }
 
-impl Predicted {
+impl Predicted<'_> {
     fn is_for_fronts(&self) -> bool {
         self.flops >= OPERATIONS_PER_ENTRY * self.entries as f64
     }
@@ -145,15 +148,22 @@ const OPERATIONS_PER_ENTRY: f64 = 45.0;
 /// Columns between two looks at the cancel flag.
 const STRIDE: usize = 1 << 12;
 
-/// To find the subtrees that threads factorize side by side takes as long as so many operations for each
-/// entry of B.
-const OPERATIONS_FOR_SUBTREES: f64 = 100.0;
+/// Seconds that it takes to find the subtrees that threads factorize side by side, for each entry of B; and seconds of a
+/// factorization by one thread, for each column, each entry of L and U and each operation. All roughly, on one core of a Xeon.
+const SECONDS_TO_FIND: f64 = 20e-9;
+const SECONDS_PER_COLUMN: f64 = 100e-9;
+const SECONDS_PER_ENTRY: f64 = 15e-9;
+const SECONDS_PER_OPERATION: f64 = 0.5e-9;
+
+/// Threads whose time a first factorization by subtrees saves at most, by and large: columns above subtrees are not shared.
+const THREADS_OF_USE: usize = 4;
 
 impl BlockPlan {
     /// Plans B, given by columns, whose diagonal blocks begin at the columns `block_ptr` (with n at
     /// its end); no entry lies below them. A block of more than one column goes to the fronts if
     /// they are predicted to be faster, or if `engine` demands it. `predicted` tells what is known of
-    /// the factors of the block of a number; what is needed and not known is found out.
+    /// the factors of the block of a number; what is needed and not known is found out. With `threads` above 1, those of the
+    /// current rayon pool share some of it; the plan is the same.
     ///
     /// # Errors
     ///
@@ -164,23 +174,25 @@ impl BlockPlan {
     ///
     /// If `block_ptr` does not go from 0 to n, or an entry lies below the diagonal blocks.
     #[track_caller]
-    pub fn new(
+    pub fn new<'a>(
         cols: &CompressedPattern,
         block_ptr: &[usize],
         engine: Engine,
-        predicted: impl Fn(usize) -> Option<Predicted>,
+        predicted: impl Fn(usize) -> Option<Predicted<'a>>,
+        threads: usize,
         limits: &Limits,
     ) -> Result<Self, NumericError> {
-        Self::with_engines(cols, block_ptr, |_| engine, predicted, limits)
+        Self::with_engines(cols, block_ptr, |_| engine, predicted, threads, limits)
     }
 
     /// As [`new`](Self::new), where `engine_of` tells of each block what is demanded of it.
     #[track_caller]
-    fn with_engines(
+    fn with_engines<'a>(
         cols: &CompressedPattern,
         block_ptr: &[usize],
         engine_of: impl Fn(usize) -> Engine,
-        predicted: impl Fn(usize) -> Option<Predicted>,
+        predicted: impl Fn(usize) -> Option<Predicted<'a>>,
+        threads: usize,
         limits: &Limits,
     ) -> Result<Self, NumericError> {
         let cancel = &limits.cancel;
@@ -225,11 +237,19 @@ impl BlockPlan {
                     .reserve(if is_part { 4 * bytes } else { bytes } as u64)?;
                 let block = Arc::new(diagonal_block(cols, columns.clone()));
                 of_block.shrink_to(8 * (columns.len() as u64 + 1) + 4 * block.nnz() as u64);
-                let tree = Symbolic::analyze_within(block, &TreeOptions::default(), limits)
-                    .map_err(|e| from_fronts(e, columns.start))?;
+                let options = TreeOptions::default();
+                let forest = known.and_then(|known| known.forest);
+                let tree = match forest {
+                    Some(forest) => {
+                        Symbolic::analyze_posted_within(block, forest, &options, threads, limits)
+                    }
+                    None => Symbolic::analyze_within(block, &options, limits),
+                };
+                let tree = tree.map_err(|e| from_fronts(e, columns.start))?;
                 let found = Predicted {
                     entries: tree.factor_entries(),
                     flops: tree.flops(),
+                    forest,
                 };
                 let serves = engine == Engine::Fronts || found.is_for_fronts();
                 serves.then(|| {
@@ -485,6 +505,19 @@ impl BlockPlan {
         }
     }
 
+    /// Finds what threads factorize side by side, where already one factorization makes up for it: for whoever has a thread to
+    /// spare.
+    ///
+    /// # Errors
+    ///
+    /// [`Cancelled`].
+    pub fn prepare(&self, threads: usize, cancel: &CancelFlag) -> Result<(), Cancelled> {
+        if self.saves_time(threads) {
+            self.find_subtrees(cancel)?;
+        }
+        Ok(())
+    }
+
     /// What threads factorize side by side, if it pays to find that out: from the second factorization
     /// on, or in the first already if that takes long.
     ///
@@ -500,15 +533,28 @@ impl BlockPlan {
             return Ok(None);
         }
         let again = self.was_used.swap(true, Ordering::Relaxed);
-        let is_long = self.flops >= OPERATIONS_FOR_SUBTREES * self.columns.nnz() as f64;
-        if !again && !is_long {
+        if !again && self.subtrees.get().is_none() && !self.saves_time(threads) {
             return Ok(None);
         }
+        self.find_subtrees(cancel)
+    }
+
+    fn find_subtrees(&self, cancel: &CancelFlag) -> Result<Option<&Subtrees>, Cancelled> {
         if let Some(found) = self.subtrees.get() {
             return Ok(found.as_ref());
         }
         let found = Subtrees::new(&self.columns, cancel)?;
         Ok(self.subtrees.get_or_init(|| found).as_ref())
+    }
+
+    /// Whether a factorization by so many threads is predicted to gain more from subtrees than it takes to find them.
+    fn saves_time(&self, threads: usize) -> bool {
+        let [columns, nnz] = [self.columns.major_dim(), self.columns.nnz()].map(|n| n as f64);
+        let alone = columns * SECONDS_PER_COLUMN
+            + 2.0 * self.expected as f64 * SECONDS_PER_ENTRY
+            + self.flops * SECONDS_PER_OPERATION;
+        let share = 1.0 / threads.clamp(1, THREADS_OF_USE) as f64;
+        alone * (1.0 - share) > nnz * SECONDS_TO_FIND
     }
 
     /// Column of B of a column of the column engine.

@@ -134,7 +134,7 @@ impl BlockPlan {
                 Engine::Columns
             }
         };
-        let plan = Self::with_engines(cols, &split.block_ptr, engine_of, |_| None, limits)?;
+        let plan = Self::with_engines(cols, &split.block_ptr, engine_of, |_| None, 1, limits)?;
         Ok(Self {
             expected: split.expected.min(16 * cols.nnz()),
             flops: split.flops,

@@ -1,5 +1,6 @@
 //! Factors, what they solve, and their renewal for new values.
 
+mod changed;
 mod kept;
 
 use std::borrow::Cow;
@@ -100,6 +101,10 @@ pub struct Factors<T: Scalar> {
     analyzed: Arc<Inform>,
     journal: Journal,
     inform: OnceLock<Inform>,
+    /// The largest magnitude of the values, if it is known.
+    largest: Option<f64>,
+    /// See [`Inform::refactorized_part`].
+    refactorized_part: Option<f64>,
     /// What is reserved on the host for values and norms.
     _memory: Reservation,
 }
@@ -252,6 +257,8 @@ impl<T: Scalar> Factors<T> {
             analyzed: Arc::clone(analyzed),
             journal,
             inform: OnceLock::new(),
+            largest: None,
+            refactorized_part: None,
             _memory: memory,
         };
         factors.condition = factors.wanted_condition()?;
@@ -1325,6 +1332,8 @@ impl<T: Scalar> Factors<T> {
         self.transpose_norms = OnceLock::new();
         self.journal = journal;
         self.inform = OnceLock::new();
+        self.largest = None;
+        self.refactorized_part = None;
         self.doubt = OnceLock::new();
         self.condition = self.wanted_condition()?;
         Ok(())
@@ -1407,6 +1416,7 @@ impl<T: Scalar> Factors<T> {
         inform.num_delay = report.num_delayed;
         inform.growth = Some(report.growth).filter(|growth| !growth.is_nan());
         inform.rank = Some(inform.n);
+        inform.refactorized_part = self.refactorized_part;
         let is_static = self.plan.shared.options.is_static();
         let (probe, searched) = match &self.computed {
             Computed::Host(host) => {

@@ -538,7 +538,7 @@ impl<W: Field> HostPath<W> {
         task: Task<'_, T>,
         journal: &mut Journal,
     ) -> Result<Refactorized, Error> {
-        let outcome = self.try_refactorize(old, task, journal);
+        let outcome = self.try_refactorize(old, None, task, journal);
         if outcome.is_err() {
             // They were factors before, with these very pivots.
             old.engine.restore(old_values);
@@ -546,9 +546,12 @@ impl<W: Field> HostPath<W> {
         outcome
     }
 
-    fn try_refactorize<T: Scalar<Wide = W>>(
+    /// As [`refactorize`](Self::refactorize), but after an error `old` has yet to be [restored](HostEngine::restore). Where
+    /// entries `changed`, in ascending order, the others have the values that `old` is of.
+    pub(crate) fn try_refactorize<T: Scalar<Wide = W>>(
         &self,
         old: &mut HostFactors<W>,
+        changed: Option<&[usize]>,
         task: Task<'_, T>,
         journal: &mut Journal,
     ) -> Result<Refactorized, Error> {
@@ -556,7 +559,10 @@ impl<W: Field> HostPath<W> {
         let is_static = shared.options.is_static();
         let epsilon = old.analysis.epsilon();
         let start = Instant::now();
-        let again = old.engine.refactorize(task.values);
+        let again = match changed {
+            Some(changed) => old.engine.refactorize_changed(task.values, changed),
+            None => old.engine.refactorize(task.values),
+        };
         journal.add_numeric(start.elapsed());
         let (reason, stale_scale) = match again {
             Ok(()) => {

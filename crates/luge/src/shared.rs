@@ -109,7 +109,6 @@ impl Shared {
     }
 
     /// The values that callers store, given those of all entries.
-    #[cfg(feature = "gpu")]
     pub(crate) fn stored_part<'a, T: Scalar>(&self, whole: &'a [T]) -> Cow<'a, [T]> {
         let source = self.symmetry.as_ref().and_then(|known| known.source());
         let Some(source) = source else {
@@ -291,11 +290,16 @@ impl Shared {
         }
         let at = values.iter().position(|v| !v.is_number());
         let at = at.unwrap_or_else(|| unreachable!("one of them made it NaN"));
+        Err(self.not_finite(at))
+    }
+
+    /// The error of the entry that callers store at place `at`.
+    pub(crate) fn not_finite(&self, at: usize) -> Error {
         let stored = self.stored();
         let outer = stored.ptr().partition_point(|&p| p <= at as u64) - 1;
         let inner = stored.idx()[at] as usize;
         let (row, column) = self.place(outer, inner);
-        Err(Error::NotFinite { row, column })
+        Error::NotFinite { row, column }
     }
 
     /// The rows of the matrix so permuted.

@@ -649,6 +649,20 @@ impl<F: FrontalScalar> PlannedFactors<F> for SymmetricFactors<F> {
         Ok(())
     }
 
+    fn refactorize_changed(
+        &mut self,
+        values: &(impl Entries<F> + ?Sized),
+        _changed: &[u32],
+        options: &Options,
+        quality: &mut Quality,
+    ) -> Result<(), PhaseError> {
+        self.refactorize(values, options, quality)
+    }
+
+    fn refactorized_part(&self) -> f64 {
+        1.0
+    }
+
     fn refactorize_seconds(&self) -> f64 {
         self.plan.symbolic.seconds()
     }

@@ -236,6 +236,19 @@ impl<F: FrontalScalar> FrontalLu<F> {
         self.run(values, options, false)
     }
 
+    /// What a refactorization of the values that are there would do: nothing changes, pivots included.
+    ///
+    /// # Panics
+    ///
+    /// If the last refactorization failed.
+    #[track_caller]
+    pub fn keep(&mut self) -> Quality {
+        assert!(self.valid, "the last refactorization failed");
+        self.quality.min_pivot_ratio = 1.0;
+        self.quality.max_pivot_ratio = 1.0;
+        self.quality
+    }
+
     /// Factorizes; without `search` on the pivots of the factorization before.
     #[track_caller]
     fn run(

@@ -1017,16 +1017,17 @@ impl<T: Scalar> Factors<T> {
             return self.renew_resident(plan, values, threads);
         }
         let (values, largest) = shared.accepted(stored, threads)?;
-        self.renew_on_host(plan, values, largest, threads)
+        self.renew_on_host(plan, values, largest, None, threads)
     }
 
     /// Factorizes these values, of all entries of the analyzed matrix and the `largest` by magnitude, with an engine that
-    /// keeps no values itself.
+    /// keeps no values itself. If entries `changed`, in ascending order, the others are as before.
     fn renew_on_host(
         &mut self,
         plan: &Plan<T::Wide>,
         values: Cow<'_, [T]>,
         largest: f64,
+        changed: Option<&[usize]>,
         threads: usize,
     ) -> Result<Refactorized, Error> {
         let norms = OnceLock::new();
@@ -1047,7 +1048,7 @@ impl<T: Scalar> Factors<T> {
                 let old = self.values.get();
                 let old = old.unwrap_or_else(|| unreachable!("they never left the host"));
                 let old: Arc<dyn KeptValues<T::Wide>> = Arc::<Vec<T>>::clone(old);
-                path.refactorize(factors, &old, task, &mut journal)?
+                path.refactorize(factors, &old, changed, task, &mut journal)?
             }
             #[cfg(feature = "gpu")]
             (Path::Device(path), Computed::Device(factors)) => {
@@ -1149,7 +1150,7 @@ impl<T: Scalar> Factors<T> {
             unreachable!("factors on a device")
         };
         let (values, largest) = Self::whole_values(&plan, &path.fetch(&values)?, 1)?;
-        self.renew_on_host(&plan, Cow::Owned(values), largest, 1)
+        self.renew_on_host(&plan, Cow::Owned(values), largest, None, 1)
     }
 
     /// Replaces right-hand sides on the device, `f64` and one after another, by solutions of A·X = B, or of Aᵀ·X = B if

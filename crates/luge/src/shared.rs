@@ -127,6 +127,18 @@ impl Shared {
         Cow::Owned(stored)
     }
 
+    /// The entries of all of the matrix, in ascending order, that have the values which callers store at these places.
+    pub(crate) fn whole_places<'a>(&self, places: &'a [usize]) -> Cow<'a, [usize]> {
+        let source = self.symmetry.as_ref().and_then(|known| known.source());
+        let Some(source) = source else {
+            return Cow::Borrowed(places);
+        };
+        let mut is_named = vec![false; self.stored_nnz()];
+        places.iter().for_each(|&place| is_named[place] = true);
+        let entries = (0..source.len()).filter(|&at| is_named[source[at] as usize]);
+        Cow::Owned(entries.collect())
+    }
+
     /// Whether values of all entries are by columns: those that a triangle was completed to are by rows, however it is stored,
     /// so that sums have one order.
     pub(crate) fn is_by_columns(&self) -> bool {

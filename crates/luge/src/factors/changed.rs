@@ -123,6 +123,11 @@ impl<T: Scalar> Factors<T> {
         changes.write(&mut stored);
         let seconds = RENEWAL_PER_ENTRY * nnz as f64;
         shared.threads.run(seconds, |threads| {
+            if matches!(self.computed, Computed::Host(_)) {
+                let (values, largest) = shared.accepted(Cow::Owned(stored), threads)?;
+                let changed = shared.whole_places(&changes.places);
+                return self.renew_on_host(plan, values, largest, Some(&changed), threads);
+            }
             self.renew(plan, Cow::Owned(stored), threads)
         })
     }

@@ -1,12 +1,16 @@
 //! Values of which only some changed: the outcome is that of a refactorization with all of them, to the last bit.
 
-use luge::{BackendChoice, CpuEngine, Error, Factors, Options, Refactorized, Scalar, Solver};
+use luge::{
+    BackendChoice, CpuEngine, Error, Factors, MatrixKind, Options, Refactorized, Scalar, Solver,
+};
 use luge_testkit::convert::turned;
 use luge_testkit::generators::applications::{
-    circuit, convection_diffusion_2d, random_unsymmetric,
+    circuit, convection_diffusion_2d, interior_point_kkt, laplacian_2d, random_unsymmetric,
+    saddle_point,
 };
+use luge_testkit::generators::mixed::random_symmetric;
 use proptest::prelude::*;
-use sprs::CsMat;
+use sprs::{CsMat, TriMat};
 
 use crate::fields::C;
 
@@ -153,6 +157,68 @@ proptest! {
         check(&a.map(|&v| v as f32), &options, &changes);
         check(&a.to_csc(), &options, &changes);
     }
+}
+
+/// Entries on or below the diagonal.
+fn lower(a: &CsMat<f64>) -> CsMat<f64> {
+    let mut triangle = TriMat::new(a.shape());
+    for (&value, (i, j)) in a.iter().filter(|(_, (i, j))| j <= i) {
+        triangle.add_triplet(i, j, value);
+    }
+    triangle.to_csr()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+
+    #[test]
+    fn symmetric_matrices_are_as_after_a_whole_refactorization(
+        seed in 0u64..1000,
+        which in 0usize..3,
+        kind in prop_oneof![
+            Just(MatrixKind::Symmetric), Just(MatrixKind::PositiveDefinite), Just(MatrixKind::Hermitian),
+        ],
+        threads in prop_oneof![Just(1usize), Just(3)],
+        changes in changes(),
+    ) {
+        let a = match which {
+            _ if kind == MatrixKind::PositiveDefinite => laplacian_2d(7, 9),
+            0 => random_symmetric(60, 3, seed),
+            1 => interior_point_kkt(40, 15, 1e-3, seed),
+            _ => saddle_point(40, 15, seed),
+        };
+        let options = on_cpu(threads).kind(kind);
+        let triangle = lower(&a);
+        check(&triangle, &options, &changes);
+        check(&triangle.to_csc(), &options, &changes);
+        check(&triangle.map(|&v| v as f32), &options, &changes);
+        check(&triangle.map(|&v| C::new(v, 0.0)), &options, &changes);
+        if kind == MatrixKind::Symmetric {
+            check(&turned::<C>(&triangle), &options, &changes);
+        }
+    }
+}
+
+#[test]
+fn both_entries_of_a_pair_change_where_a_symmetric_matrix_is_stored_whole() {
+    let a = interior_point_kkt(60, 20, 1e-2, 7);
+    let mut pair = Pair::new(&a, &on_cpu(1).kind(MatrixKind::Symmetric));
+    let place = |i: usize, j: usize| a.nnz_index(i, j).map(|at| at.0);
+    let (_, (i, j)) = a.iter().find(|(_, (i, j))| i > j).unwrap();
+    let places = [place(i, j), place(j, i), place(i, i)].map(Option::unwrap);
+    let mut parts = Vec::new();
+    for factor in [1.5, 2.0, 0.5] {
+        let values = places.map(|p| factor * pair.all[p]);
+        let done = pair.change(&places, &values);
+        done.outcome.unwrap();
+        parts.push(done.part);
+    }
+    assert!(
+        parts[0] == 1.0 && parts[1] < 1.0 && parts[1] == parts[2],
+        "{parts:?}"
+    );
+    let half = pair.change(&places[..1], &[7.0]);
+    assert!(half.outcome.unwrap_err().contains("not symmetric"));
 }
 
 #[test]

@@ -208,15 +208,23 @@ impl<F: FrontalScalar> BlockLu<F> {
         for (front, lu) in plan.fronts.iter().zip(&mut self.fronts) {
             all += front.symbolic.flops();
             let options = front_options(options, max_b, None);
-            if some.is_some_and(|changed| within(changed, front.entries()).is_empty()) {
+            let entries = front.entries();
+            let of_block = some.map(|changed| within(changed, entries.clone()));
+            if of_block.is_some_and(<[u32]>::is_empty) {
                 quality.merge(&lu.keep(), |j| front.first_column + j);
                 continue;
             }
-            done += front.symbolic.flops();
-            load_range_unless(&options.cancel, values, front.entries(), &mut self.room)?;
-            let measured = lu
-                .refactorize(&self.room, &options)
-                .map_err(|e| from_fronts(e, front.first_column))?;
+            load_range_unless(&options.cancel, values, entries.clone(), &mut self.room)?;
+            let measured = match of_block {
+                Some(changed) => {
+                    let first = entries.start as u32;
+                    let changed: Vec<u32> = changed.iter().map(|&entry| entry - first).collect();
+                    lu.refactorize_changed(&self.room, &changed, &options)
+                }
+                None => lu.refactorize(&self.room, &options),
+            };
+            let measured = measured.map_err(|e| from_fronts(e, front.first_column))?;
+            done += lu.flops_done()[0];
             quality.merge(&measured, |j| front.first_column + j);
         }
         let mut measured = Quality::default();

@@ -93,11 +93,14 @@ pub(super) struct Changed<'a> {
 }
 
 impl Kept {
-    /// Bytes for a matrix of order `n` whose U has `unz` entries above the diagonal, and to find them.
-    pub(super) fn bytes_for(n: usize, unz: usize) -> u64 {
+    /// Bytes for a matrix of order `n` with so many entries, whose U has `unz` above the diagonal, and to find them.
+    pub(super) fn bytes_for(n: usize, entries: usize, unz: usize) -> u64 {
         // Two lists of steps with their marks; bits by step, a list of columns, and the ends of rows of U.
         let lists = 2 * (bytes_of::<u32>(n) + n as u64) + (n / 8) as u64 + bytes_of::<u32>(3 * n);
-        lists + bytes_of::<Measured>(n) + bytes_of::<usize>(2 * n + 256) + bytes_of::<u32>(unz)
+        lists
+            + bytes_of::<Measured>(n)
+            + bytes_of::<usize>(2 * n + 256)
+            + bytes_of::<u32>(unz + entries)
     }
 
     pub(super) fn bytes(&self) -> u64 {

@@ -185,10 +185,12 @@ impl<F: Scalar> ColumnLu<F> {
             progress,
             kept,
         } = plan;
-        if let (Some(_), None) = (changed, &*kept) {
-            self.of_plan
-                .grow(Kept::bytes_for(n, self.upper.idx.len()))?;
-            *kept = Some(Kept::new(layout, &self.upper, options.cancel)?);
+        if changed.is_some() && kept.is_none() {
+            let bytes = Kept::bytes_for(n, cols.nnz(), self.upper.idx.len());
+            // Without memory for it everything is computed, as before.
+            if self.of_plan.grow(bytes).is_ok() {
+                *kept = Some(Kept::new(layout, &self.upper, options.cancel)?);
+            }
         }
         // Whether a pivot is small depends on all of B where small ones are replaced.
         let changed = changed.filter(|_| !options.pivots.replaces());

@@ -410,8 +410,8 @@ unsafe fn refactorize_values<T: FactorsOf>(
 /// `places`: `count` positions among the stored entries of the analyzed matrix, from 0 on, in any order. `values`: as many
 /// numbers, the new values there. `outcome`: output, or NULL.
 ///
-/// Errors: LUGE_ERROR_ARGUMENT for a place that no entry has, or one that comes twice with different values;
-/// LUGE_ERROR_SIZE if `count` is negative; otherwise those of luge_refactorize.
+/// Errors: LUGE_ERROR_ARGUMENT if `count` is negative, for a place that no entry has, and for one that comes twice with different
+/// values; otherwise those of luge_refactorize.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn luge_refactorize_changed(
     factors: *mut luge_factors,

@@ -187,6 +187,10 @@ impl<W: FrontWork> Kept<W> {
             }
         }
         let bytes = of_fronts + bytes_of::<W::Scalar>(cut.entries as usize);
+        // Work that is to come needs memory, too.
+        if bytes > memory.available() / 2 {
+            return Ok(None);
+        }
         let Ok(memory) = memory.reserve(bytes) else {
             return Ok(None);
         };

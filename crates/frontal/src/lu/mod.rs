@@ -274,6 +274,12 @@ impl<F: FrontalScalar> FrontalLu<F> {
         self.run(values, changed, options, false)
     }
 
+    /// Gives back what is kept for refactorizations of some fronts, from now on; whether there was something. The next
+    /// refactorization is one of all fronts.
+    pub fn keep_nothing(&mut self) -> bool {
+        self.keeping.give_up()
+    }
+
     /// Predicted operations of the last factorization, and of one of all fronts.
     pub fn flops_done(&self) -> [f64; 2] {
         self.keeping.flops(&self.symbolic)

@@ -185,8 +185,33 @@ impl<F: FrontalScalar> BlockLu<F> {
         self.part
     }
 
+    /// As [`renew_once`](Self::renew_once). Where what is kept for partial refactorizations leaves too little memory, it is
+    /// given up.
     #[track_caller]
     fn renew(
+        &mut self,
+        values: &(impl Entries<F> + ?Sized),
+        changed: Option<&[u32]>,
+        options: &Options,
+        quality: &mut Quality,
+    ) -> Result<(), NumericError> {
+        let outcome = self.renew_once(values, changed, options, quality);
+        if !matches!(outcome, Err(NumericError::OutOfMemory { .. })) {
+            return outcome;
+        }
+        let mut was_kept = self.columns.keep_nothing();
+        for front in &mut self.fronts {
+            was_kept |= front.keep_nothing();
+        }
+        if was_kept {
+            return self.renew_once(values, None, options, quality);
+        }
+        outcome
+    }
+
+    /// Factorizes other values; if entries `changed`, the others are as before.
+    #[track_caller]
+    fn renew_once(
         &mut self,
         values: &(impl Entries<F> + ?Sized),
         changed: Option<&[u32]>,

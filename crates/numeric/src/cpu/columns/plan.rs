@@ -126,6 +126,8 @@ pub(super) struct Plan<F: Scalar> {
     pub(super) progress: Progress,
     /// Made by the first call that is told what changed.
     pub(super) kept: Option<Kept>,
+    /// Whether it is not to be made, since memory is short.
+    pub(super) keeps_nothing: bool,
 }
 
 impl<F: Scalar> Plan<F> {
@@ -265,6 +267,7 @@ impl<F: Scalar> Plan<F> {
             sums: vec![Sums::default(); n],
             progress: Progress::new(n),
             kept: None,
+            keeps_nothing: false,
         })
     }
 

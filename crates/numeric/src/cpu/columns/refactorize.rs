@@ -136,6 +136,20 @@ impl<F: Scalar> ColumnLu<F> {
         })
     }
 
+    /// Gives back what is kept for refactorizations of some columns, from now on; whether there was something.
+    pub(in crate::cpu) fn keep_nothing(&mut self) -> bool {
+        let Some(plan) = self.plan.as_mut() else {
+            return false;
+        };
+        plan.keeps_nothing = true;
+        let was_kept = plan.kept.take().is_some();
+        if was_kept {
+            let bytes = Kept::bytes_for(self.n(), self.entries, self.unz());
+            self.of_plan.shrink_to(self.of_plan.bytes() - bytes);
+        }
+        was_kept
+    }
+
     /// Has the next refactorization compute all columns, whatever it is told of changes.
     pub(in crate::cpu) fn forget_measured(&mut self) {
         if let Some(kept) = self.plan.as_mut().and_then(|plan| plan.kept.as_mut()) {
@@ -184,11 +198,13 @@ impl<F: Scalar> ColumnLu<F> {
             sums,
             progress,
             kept,
+            keeps_nothing,
         } = plan;
-        if changed.is_some() && kept.is_none() {
+        if changed.is_some() && kept.is_none() && !*keeps_nothing {
             let bytes = Kept::bytes_for(n, cols.nnz(), self.upper.idx.len());
-            // Without memory for it everything is computed, as before.
-            if self.of_plan.grow(bytes).is_ok() {
+            // Without memory for it, and for work that is to come, everything is computed, as before.
+            let has_room = bytes <= options.memory.available() / 2;
+            if has_room && self.of_plan.grow(bytes).is_ok() {
                 *kept = Some(Kept::new(layout, &self.upper, options.cancel)?);
             }
         }

@@ -1,7 +1,8 @@
 //! Values of which only some changed: the outcome is that of a refactorization with all of them, to the last bit.
 
 use luge::{
-    BackendChoice, CpuEngine, Error, Factors, MatrixKind, Options, Refactorized, Scalar, Solver,
+    BackendChoice, CpuEngine, DeviceEngine, Error, Factors, MatrixKind, Options, Refactorized,
+    Scalar, Solver,
 };
 use luge_testkit::convert::turned;
 use luge_testkit::generators::applications::{
@@ -256,6 +257,42 @@ fn few_entries_take_a_part_of_the_work() {
         let values: Vec<f64> = places.iter().map(|&p| pair.all[p]).collect();
         let part = pair.change(&places, &values).part;
         assert!(part < 0.5, "{part}");
+    }
+}
+
+#[test]
+fn on_a_device_all_is_factorized_again() {
+    let general = random_unsymmetric(30, 4, 3);
+    let triangle = lower(&laplacian_2d(5, 5));
+    let device = |engine, kind| {
+        Options::default()
+            .backend(BackendChoice::Simulator { seed: 1 })
+            .device_engine(engine)
+            .kind(kind)
+    };
+    for (a, options) in [
+        (&general, device(DeviceEngine::Tree, MatrixKind::General)),
+        (&general, device(DeviceEngine::Columns, MatrixKind::General)),
+        (&triangle, device(DeviceEngine::Tree, MatrixKind::Symmetric)),
+    ] {
+        let analysis = Solver::new(options).unwrap().analyze(a).unwrap();
+        let [mut whole, mut told] = [0, 1].map(|_| analysis.factorize(a).unwrap());
+        let mut all = a.data().to_vec();
+        for factor in [1.5, 0.75] {
+            let places = [40, 3];
+            let values = places.map(|p| factor * all[p]);
+            places.iter().zip(values).for_each(|(&p, v)| all[p] = v);
+            let expected = whole.refactorize_values(&all).unwrap();
+            assert_eq!(
+                told.refactorize_changed(&places, &values).unwrap(),
+                expected
+            );
+            assert_eq!(told.inform().refactorized_part, Some(1.0));
+            let b = vec![1.0; a.rows()];
+            assert_eq!(told.solve(&b).unwrap().x, whole.solve(&b).unwrap().x);
+        }
+        let error = told.refactorize_changed(&[a.nnz()], &[1.0]).unwrap_err();
+        assert!(matches!(error, Error::NoEntry { .. }));
     }
 }
 

@@ -5,6 +5,7 @@
 //! | [`peers`] | Luge on the CPU and on devices beside KLU, UMFPACK, SuperLU, faer and cuDSS |
 //! | [`symbolic`] | the symbolic phase on a device |
 //! | [`devices`] | what a group of devices shares |
+//! | [`changed`] | refactorizations that are told which values changed, beside whole ones |
 //! | [`sweep`] | a circuit at many frequencies: one batch, and one after another |
 //! | [`device_costs`] | the table of device costs by which trees are planned and predicted |
 //! | [`campaign`] | hostile systems, and every statement of the solver against exact measures |
@@ -21,6 +22,7 @@ pub mod arguments;
 pub mod bits;
 pub mod campaign;
 pub mod ceilings;
+pub mod changed;
 pub mod child;
 pub mod contest;
 pub mod device_costs;

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use luge_benches::arguments::ReportArguments;
-use luge_benches::{bits, campaign, device_costs, devices, peers, sweep, symbolic};
+use luge_benches::{bits, campaign, changed, device_costs, devices, peers, sweep, symbolic};
 
 /// Measures Luge.
 #[derive(Debug, Parser)]
@@ -24,6 +24,8 @@ enum Command {
     Devices(devices::Arguments),
     /// A circuit at many frequencies: one batch, and one after another.
     Sweep(sweep::Arguments),
+    /// Refactorizations that are told which values changed, beside whole ones.
+    Changed(changed::Arguments),
     /// The table of device costs, measured on a GPU.
     DeviceCosts(device_costs::Arguments),
     /// Hostile systems, and each statement of the solver against exact measures.
@@ -40,6 +42,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Symbolic(arguments) => arguments.run(),
         Command::Devices(arguments) => arguments.run(),
         Command::Sweep(arguments) => arguments.run(),
+        Command::Changed(arguments) => arguments.run(),
         Command::DeviceCosts(arguments) => arguments.run(),
         Command::Campaign(arguments) => arguments.run(),
         Command::Report(arguments) => arguments.run(),

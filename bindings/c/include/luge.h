@@ -11,6 +11,7 @@
  *   luge_factorize                                  one matrix of that pattern: its factors
  *   luge_solve, luge_solve_in_place                 right-hand sides
  *   luge_refactorize, luge_refactorize_values       the next matrix of that pattern, in the same memory
+ *   luge_refactorize_changed                        likewise, where only some values are others
  *   luge_factors_free, luge_analysis_free ...       in any order
  *
  * Errors. Every call returns a luge_status, LUGE_OK or an error, but for those that return a text or a version. A call that
@@ -1573,6 +1574,53 @@ luge_status luge_refactorize_values_complex_f32(struct luge_factors *factors,
                                                 int64_t count,
                                                 const float *values,
                                                 struct luge_refactorized *outcome);
+
+/**
+ * As luge_refactorize_values with all values of the matrix, where only some have changed: the outcome is the same, bit for bit.
+ * On the CPU only what depends on these entries is factorized again, from the second such call on; on a device all is.
+ *
+ * `places`: `count` positions among the stored entries of the analyzed matrix, from 0 on, in any order. `values`: as many
+ * numbers, the new values there. `outcome`: output, or NULL.
+ *
+ * Errors: LUGE_ERROR_ARGUMENT if `count` is negative, for a place that no entry has, and for one that comes twice with different
+ * values; otherwise those of luge_refactorize.
+ */
+luge_status luge_refactorize_changed(struct luge_factors *factors,
+                                     int64_t count,
+                                     const int64_t *places,
+                                     const double *values,
+                                     struct luge_refactorized *outcome);
+
+/**
+ * As luge_refactorize_changed, for float.
+ */
+luge_status luge_refactorize_changed_f32(struct luge_factors *factors,
+                                         int64_t count,
+                                         const int64_t *places,
+                                         const float *values,
+                                         struct luge_refactorized *outcome);
+
+/**
+ * As luge_refactorize_changed, for complex numbers of double.
+ *
+ * `values`: `count` numbers, each of two double: the real and the imaginary part.
+ */
+luge_status luge_refactorize_changed_complex(struct luge_factors *factors,
+                                             int64_t count,
+                                             const int64_t *places,
+                                             const double *values,
+                                             struct luge_refactorized *outcome);
+
+/**
+ * As luge_refactorize_changed, for complex numbers of float.
+ *
+ * `values`: `count` numbers, each of two float.
+ */
+luge_status luge_refactorize_changed_complex_f32(struct luge_factors *factors,
+                                                 int64_t count,
+                                                 const int64_t *places,
+                                                 const float *values,
+                                                 struct luge_refactorized *outcome);
 
 /**
  * Factorizes the same matrix again with the next stricter threshold of pivots, for callers who are not content with a

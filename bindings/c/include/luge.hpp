@@ -154,6 +154,27 @@ public:
     return outcome;
   }
 
+  /* Only the entries at these places of the stored ones, from 0 on, have other values. */
+  luge_refactorized refactorize_changed(const std::vector<std::int64_t> &places, const std::vector<double> &values) {
+    if (places.size() != values.size()) {
+      throw std::invalid_argument("one value for each place");
+    }
+    luge_refactorized outcome = detail::sized<luge_refactorized>();
+    check(luge_refactorize_changed(get(), static_cast<std::int64_t>(values.size()), places.data(), values.data(), &outcome));
+    return outcome;
+  }
+
+  luge_refactorized refactorize_changed(const std::vector<std::int64_t> &places,
+                                        const std::vector<std::complex<double>> &values) {
+    if (places.size() != values.size()) {
+      throw std::invalid_argument("one value for each place");
+    }
+    luge_refactorized outcome = detail::sized<luge_refactorized>();
+    check(luge_refactorize_changed_complex(get(), static_cast<std::int64_t>(values.size()), places.data(),
+                                           detail::parts(values.data()), &outcome));
+    return outcome;
+  }
+
   /* Solutions for the right-hand sides in `b`, one after another; `accuracy` says how good they are. */
   std::vector<double> solve(const std::vector<double> &b, luge_operation operation = LUGE_NO_TRANSPOSE,
                             luge_accuracy *accuracy = nullptr) const {

@@ -404,6 +404,122 @@ unsafe fn refactorize_values<T: FactorsOf>(
     })
 }
 
+/// As luge_refactorize_values with all values of the matrix, where only some have changed: the outcome is the same, bit for bit.
+/// On the CPU only what depends on these entries is factorized again, from the second such call on; on a device all is.
+///
+/// `places`: `count` positions among the stored entries of the analyzed matrix, from 0 on, in any order. `values`: as many
+/// numbers, the new values there. `outcome`: output, or NULL.
+///
+/// Errors: LUGE_ERROR_ARGUMENT if `count` is negative, for a place that no entry has, and for one that comes twice with different
+/// values; otherwise those of luge_refactorize.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn luge_refactorize_changed(
+    factors: *mut luge_factors,
+    count: i64,
+    places: *const i64,
+    values: *const f64,
+    outcome: *mut luge_refactorized,
+) -> luge_status {
+    // SAFETY: as this call requires.
+    unsafe { refactorize_changed(factors, count, places, values, outcome) }
+}
+
+/// As luge_refactorize_changed, for float.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn luge_refactorize_changed_f32(
+    factors: *mut luge_factors,
+    count: i64,
+    places: *const i64,
+    values: *const f32,
+    outcome: *mut luge_refactorized,
+) -> luge_status {
+    // SAFETY: as this call requires.
+    unsafe { refactorize_changed(factors, count, places, values, outcome) }
+}
+
+/// As luge_refactorize_changed, for complex numbers of double.
+///
+/// `values`: `count` numbers, each of two double: the real and the imaginary part.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn luge_refactorize_changed_complex(
+    factors: *mut luge_factors,
+    count: i64,
+    places: *const i64,
+    values: *const f64,
+    outcome: *mut luge_refactorized,
+) -> luge_status {
+    // SAFETY: as this call requires.
+    unsafe {
+        refactorize_changed(
+            factors,
+            count,
+            places,
+            values.cast::<Complex<f64>>(),
+            outcome,
+        )
+    }
+}
+
+/// As luge_refactorize_changed, for complex numbers of float.
+///
+/// `values`: `count` numbers, each of two float.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn luge_refactorize_changed_complex_f32(
+    factors: *mut luge_factors,
+    count: i64,
+    places: *const i64,
+    values: *const f32,
+    outcome: *mut luge_refactorized,
+) -> luge_status {
+    // SAFETY: as this call requires.
+    unsafe {
+        refactorize_changed(
+            factors,
+            count,
+            places,
+            values.cast::<Complex<f32>>(),
+            outcome,
+        )
+    }
+}
+
+/// # Safety
+///
+/// Pointers are NULL or what the head of luge.h requires of them.
+unsafe fn refactorize_changed<T: FactorsOf>(
+    factors: *mut luge_factors,
+    count: i64,
+    places: *const i64,
+    values: *const T,
+    outcome: *mut luge_refactorized,
+) -> luge_status {
+    guarded(|| {
+        // SAFETY: the caller passes NULL or a handle, and NULL or a structure.
+        let factors = unsafe {
+            check_wanted(outcome, "outcome")?;
+            state(factors, "factors")?
+        };
+        let count = size(count, "count")?;
+        // SAFETY: the caller passes NULL or as many places and values.
+        let (places, values) = unsafe {
+            (
+                array(places, count, "places")?,
+                array(values, count, "values")?,
+            )
+        };
+        let places = places.iter().map(|&place| {
+            let negative = || Failure::argument(format!("there is no entry at place {place}"));
+            usize::try_from(place).map_err(|_| negative())
+        });
+        let places = places.collect::<Outcome<Vec<usize>>>()?;
+        let mut any = write(&factors.factors)?;
+        let typed = of_type_mut::<T>(&mut any)?;
+        let refactorized = typed.refactorize_changed(&places, values)?;
+        // SAFETY: as above.
+        unsafe { fill_wanted(outcome, "outcome", (&refactorized).into()) }
+    })
+}
+
 /// Factorizes the same matrix again with the next stricter threshold of pivots, for callers who are not content with a
 /// solution: up to 0.1, then 1, or 0.5 for a symmetric matrix.
 ///

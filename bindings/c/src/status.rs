@@ -171,7 +171,9 @@ fn code(error: &Error) -> luge_status {
         Error::PermutationLength { .. }
         | Error::SignsLength { .. }
         | Error::NotSquare { .. }
-        | Error::OtherSize { .. } => LUGE_ERROR_SIZE,
+        | Error::OtherSize { .. }
+        | Error::OtherCount { .. } => LUGE_ERROR_SIZE,
+        Error::NoEntry { .. } | Error::TwoValues { .. } => LUGE_ERROR_ARGUMENT,
         Error::InvalidMatrix(_) => LUGE_ERROR_MATRIX,
         Error::NotFinite { .. } => LUGE_ERROR_NOT_FINITE,
         Error::RightHandSideNotFinite { .. } => LUGE_ERROR_RHS_NOT_FINITE,
@@ -484,6 +486,15 @@ mod tests {
                 },
                 LUGE_ERROR_SIZE,
             ),
+            (
+                Error::OtherCount {
+                    places: 1,
+                    values: 2,
+                },
+                LUGE_ERROR_SIZE,
+            ),
+            (Error::NoEntry { place: 1, nnz: 1 }, LUGE_ERROR_ARGUMENT),
+            (Error::TwoValues { place: 0 }, LUGE_ERROR_ARGUMENT),
             (
                 Error::NotFinite { row: 0, column: 0 },
                 LUGE_ERROR_NOT_FINITE,

@@ -54,6 +54,9 @@ fn describe(error: &Error, fields: &Bound<'_, PyDict>) -> PyResult<&'static str>
         }
         Error::NotSquare { rows, cols } => set!("NotSquare", rows, cols),
         Error::OtherSize { rows, cols, n } => set!("OtherSize", rows, cols, n),
+        Error::OtherCount { places, values } => set!("OtherCount", places, values),
+        Error::NoEntry { place, nnz } => set!("NoEntry", place, nnz),
+        Error::TwoValues { place } => set!("TwoValues", place),
         Error::NotFinite { row, column } => set!("NotFinite", row, column),
         Error::RightHandSideNotFinite { row, column } => {
             set!("RightHandSideNotFinite", row, column)

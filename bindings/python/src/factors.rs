@@ -117,7 +117,17 @@ impl PyFactors {
         by_type!(self.scalar, T => refactorize_values::<T>(py, self, values))
     }
 
-    /// Likewise, for values on the device, which stay there.
+    /// Factorizes the last values but for some of them.
+    fn refactorize_changed(
+        &self,
+        py: Python<'_>,
+        places: Vec<usize>,
+        values: &Bound<'_, PyAny>,
+    ) -> PyResult<Renewed> {
+        by_type!(self.scalar, T => refactorize_changed::<T>(py, self, &places, values))
+    }
+
+    /// Factorizes values on the device, which stay there.
     fn refactorize_on_device(&self, py: Python<'_>, values: Place) -> PyResult<Renewed> {
         by_real_type!(self.scalar, T => self.refactorize_there::<T>(py, values), else Err(on_cpu()))
     }
@@ -271,6 +281,19 @@ fn refactorize_values<T: Number>(
     let values = values.as_slice()?;
     check_length(values.len(), factors.nnz, "values")?;
     let outcome = py.detach(|| T::factors_mut(&mut factors.write()).refactorize_values(values));
+    raised(py, outcome).map(renewed)
+}
+
+fn refactorize_changed<T: Number>(
+    py: Python<'_>,
+    factors: &PyFactors,
+    places: &[usize],
+    values: &Bound<'_, PyAny>,
+) -> PyResult<Renewed> {
+    let values = readable::<T>(values, "values")?;
+    let values = values.as_slice()?;
+    let outcome =
+        py.detach(|| T::factors_mut(&mut factors.write()).refactorize_changed(places, values));
     raised(py, outcome).map(renewed)
 }
 

@@ -51,6 +51,41 @@ def test_values_alone():
         solver.refactorize(np.ones(3))
 
 
+def test_some_values():
+    a = tridiagonal(40)
+    solver = luge.Solver(backend="cpu").factorize(a)
+    b = np.arange(40.0)
+    changed, places = a.copy(), np.array([60, 3, 61])
+    for factor in (2.0, 3.0):
+        changed.data[places] = factor * a.data[places]
+        assert solver.refactorize_changed(places, changed.data[places]).reused
+        whole = luge.Solver(backend="cpu").factorize(a)
+        whole.refactorize(changed.data)
+        assert np.array_equal(solver.solve(b), whole.solve(b))
+    assert 0 < solver.inform.refactorized_part < 1
+    before = solver.solve(b)
+    for indices, values, words in (
+        ([0, 1], [1.0], "2 places"),
+        ([0, len(a.data)], [1.0, 1.0], f"no entry at place {len(a.data)}"),
+        ([7, 7], [1.0, 2.0], "two values for the entry at place 7"),
+        ([0], [np.inf], "not a number"),
+    ):
+        with pytest.raises(luge.InvalidMatrixError, match=words):
+            solver.refactorize_changed(indices, values)
+    with pytest.raises(ValueError, match="place -1"):
+        solver.refactorize_changed([-1], [1.0])
+    with pytest.raises(ValueError, match="integers"):
+        solver.refactorize_changed([0.5], [1.0])
+    assert np.array_equal(solver.solve(b), before)
+    # In the order in which the caller stores them.
+    unsorted = sp.csc_array((np.array([1.0, 2.0, 3.0]), np.array([1, 0, 1]), np.array([0, 2, 3])))
+    solver = luge.Solver(backend="cpu").factorize(unsorted)
+    solver.refactorize_changed([0], [5.0])
+    np.testing.assert_allclose(np.array([[2.0, 0], [5, 3]]) @ solver.solve([2.0, 4.0]), [2.0, 4.0])
+    with pytest.raises(luge.InvalidMatrixError, match="place 4"):
+        solver.refactorize_changed([4], [5.0])
+
+
 def test_values_of_unsorted_matrices():
     """They are in the order in which the caller stores them."""
     unsorted = sp.csc_array((np.array([1.0, 2.0, 3.0]), np.array([1, 0, 1]), np.array([0, 2, 3])))

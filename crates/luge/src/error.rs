@@ -79,6 +79,30 @@ pub enum Error {
         /// Order of the matrix that was analyzed.
         n: usize,
     },
+    /// A change of values has not one value for each place.
+    #[error("there are {places} places of entries and {values} values for them")]
+    OtherCount {
+        /// How many places there are.
+        places: usize,
+        /// How many values.
+        values: usize,
+    },
+    /// A change of values names a place that no entry has.
+    #[error(
+        "there is no entry at place {place}: the matrix has {nnz} entries, and places count from 0"
+    )]
+    NoEntry {
+        /// The place.
+        place: usize,
+        /// Stored entries of the matrix.
+        nnz: usize,
+    },
+    /// A change of values has two different values for one entry.
+    #[error("there are two values for the entry at place {place}")]
+    TwoValues {
+        /// The place.
+        place: usize,
+    },
     /// A value of the matrix is infinite or not a number.
     #[error("the value of the matrix in row {row}, column {column} is infinite or not a number")]
     NotFinite {

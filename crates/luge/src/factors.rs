@@ -1,5 +1,6 @@
 //! Factors, what they solve, and their renewal for new values.
 
+mod changed;
 mod kept;
 
 use std::borrow::Cow;
@@ -100,6 +101,10 @@ pub struct Factors<T: Scalar> {
     analyzed: Arc<Inform>,
     journal: Journal,
     inform: OnceLock<Inform>,
+    /// The largest magnitude of the values, if it is known.
+    largest: Option<f64>,
+    /// See [`Inform::refactorized_part`].
+    refactorized_part: Option<f64>,
     /// What is reserved on the host for values and norms.
     _memory: Reservation,
 }
@@ -252,6 +257,8 @@ impl<T: Scalar> Factors<T> {
             analyzed: Arc::clone(analyzed),
             journal,
             inform: OnceLock::new(),
+            largest: None,
+            refactorized_part: None,
             _memory: memory,
         };
         factors.condition = factors.wanted_condition()?;
@@ -1010,16 +1017,17 @@ impl<T: Scalar> Factors<T> {
             return self.renew_resident(plan, values, threads);
         }
         let (values, largest) = shared.accepted(stored, threads)?;
-        self.renew_on_host(plan, values, largest, threads)
+        self.renew_on_host(plan, values, largest, None, threads)
     }
 
     /// Factorizes these values, of all entries of the analyzed matrix and the `largest` by magnitude, with an engine that
-    /// keeps no values itself.
+    /// keeps no values itself. If entries `changed`, in ascending order, the others are as before.
     fn renew_on_host(
         &mut self,
         plan: &Plan<T::Wide>,
         values: Cow<'_, [T]>,
         largest: f64,
+        changed: Option<&[usize]>,
         threads: usize,
     ) -> Result<Refactorized, Error> {
         let norms = OnceLock::new();
@@ -1040,7 +1048,7 @@ impl<T: Scalar> Factors<T> {
                 let old = self.values.get();
                 let old = old.unwrap_or_else(|| unreachable!("they never left the host"));
                 let old: Arc<dyn KeptValues<T::Wide>> = Arc::<Vec<T>>::clone(old);
-                path.refactorize(factors, &old, task, &mut journal)?
+                path.refactorize(factors, &old, changed, task, &mut journal)?
             }
             #[cfg(feature = "gpu")]
             (Path::Device(path), Computed::Device(factors)) => {
@@ -1142,7 +1150,7 @@ impl<T: Scalar> Factors<T> {
             unreachable!("factors on a device")
         };
         let (values, largest) = Self::whole_values(&plan, &path.fetch(&values)?, 1)?;
-        self.renew_on_host(&plan, Cow::Owned(values), largest, 1)
+        self.renew_on_host(&plan, Cow::Owned(values), largest, None, 1)
     }
 
     /// Replaces right-hand sides on the device, `f64` and one after another, by solutions of A·X = B, or of Aᵀ·X = B if
@@ -1325,6 +1333,8 @@ impl<T: Scalar> Factors<T> {
         self.transpose_norms = OnceLock::new();
         self.journal = journal;
         self.inform = OnceLock::new();
+        self.largest = None;
+        self.refactorized_part = None;
         self.doubt = OnceLock::new();
         self.condition = self.wanted_condition()?;
         Ok(())
@@ -1407,6 +1417,7 @@ impl<T: Scalar> Factors<T> {
         inform.num_delay = report.num_delayed;
         inform.growth = Some(report.growth).filter(|growth| !growth.is_nan());
         inform.rank = Some(inform.n);
+        inform.refactorized_part = self.refactorized_part;
         let is_static = self.plan.shared.options.is_static();
         let (probe, searched) = match &self.computed {
             Computed::Host(host) => {

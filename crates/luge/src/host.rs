@@ -135,6 +135,13 @@ pub(crate) trait HostEngine<W>: Engine<W> {
     /// call succeeds, or [`restore`](Self::restore).
     fn refactorize(&mut self, a: &[W]) -> Result<(), Error>;
 
+    /// As [`refactorize`](Self::refactorize) where only the entries `changed` of A, in ascending order, have other values than
+    /// those that the factors are of; the outcome is the same.
+    fn refactorize_changed(&mut self, a: &[W], changed: &[usize]) -> Result<(), Error>;
+
+    /// The predicted operations of the last refactorization over those of a whole one; 1 before the first.
+    fn refactorized_part(&self) -> f64;
+
     /// Makes these factors again those of the values `a`, which they were before: at once, or, if the limits stop that,
     /// when they are next used.
     fn restore(&mut self, a: &Arc<dyn KeptValues<W>>);
@@ -187,8 +194,13 @@ pub(crate) struct HostAnalysis<F, P = BlockPlan> {
     limits: Limits,
     /// What is reserved for the transform and the scaling of entries.
     memory: Reservation,
+    /// See [`numbers_in_plan`](Self::numbers_in_plan).
+    numbers: OnceLock<(Vec<u32>, Reservation)>,
     scalar: PhantomData<F>,
 }
+
+/// In place of the number of an entry that the plan has not.
+const NOT_PLANNED: u32 = u32::MAX;
 
 /// What the entries of the plan are multiplied with, in its order.
 enum EntryScaling {
@@ -262,6 +274,15 @@ struct HostFactors<F: FrontalScalar, P: HostPlan<F>> {
     of_solves: OnceLock<Reservation>,
     /// Made where they are needed.
     weights: OnceLock<Box<Weights>>,
+    /// What changed last, if the factors were ever told of changes.
+    changes: Option<Box<Changes>>,
+}
+
+/// Entries of A that changed, and their numbers in the order of the plan.
+struct Changes {
+    of_a: Vec<usize>,
+    in_plan: Vec<u32>,
+    _memory: Reservation,
 }
 
 /// Factors that are to be restored, if there are any.
@@ -426,6 +447,7 @@ impl<F: FrontalScalar, P: HostPlan<F>> HostAnalysis<F, P> {
             threads: threads.clone(),
             limits: limits.clone(),
             memory,
+            numbers: OnceLock::new(),
             scalar: PhantomData,
         }))
     }
@@ -615,6 +637,7 @@ impl<F: FrontalScalar, P: HostPlan<F>> AnyHost<F::Wide> for HostAnalysis<F, P> {
             threads: self.threads.clone(),
             limits: limits.clone(),
             memory,
+            numbers: OnceLock::new(),
             scalar: PhantomData,
         }))
     }
@@ -686,15 +709,35 @@ impl<F: FrontalScalar, P: HostPlan<F>> HostAnalysis<F, P> {
         }
     }
 
-    /// Factorizes the values `a` in place.
+    /// The number of each entry of A in the order of the plan; made where it is needed.
+    fn numbers_in_plan(&self) -> Result<&[u32], Error> {
+        if self.numbers.get().is_none() {
+            let memory = self.limits.reserve(bytes_of::<u32>(self.nnz), "numeric")?;
+            let mut numbers = vec![NOT_PLANNED; self.nnz];
+            for (number, &p) in self.plan.source().iter().enumerate() {
+                numbers[p as usize] = number as u32;
+            }
+            // Another thread may have been faster, with the same.
+            let _ = self.numbers.set((numbers, memory));
+        }
+        let numbers = self.numbers.get();
+        Ok(numbers.map_or(&[], |(numbers, _)| numbers))
+    }
+
+    /// Factorizes the values `a` in place; if some entries `changed`, only these are other than before.
     fn refactorize(
         &self,
         lu: &mut P::Factors,
         a: &[F::Wide],
+        changed: Option<&[u32]>,
         options: &blocks::Options,
         quality: &mut Quality,
     ) -> Result<(), Error> {
-        let done = lu.refactorize(&self.entries(a), options, quality);
+        let entries = self.entries(a);
+        let done = match changed {
+            Some(changed) => lu.refactorize_changed(&entries, changed, options, quality),
+            None => lu.refactorize(&entries, options, quality),
+        };
         done.map_err(|e| self.in_terms_of_a(e))
     }
 }
@@ -721,6 +764,7 @@ impl<F: FrontalScalar, P: HostPlan<F>> HostFactors<F, P> {
             _memory: memory,
             of_solves: OnceLock::new(),
             weights: OnceLock::new(),
+            changes: None,
             analysis,
         }
     }
@@ -736,7 +780,7 @@ impl<F: FrontalScalar, P: HostPlan<F>> HostFactors<F, P> {
             let Spoiled { lu, a } = &mut **spoiled;
             let mut quality = Quality::default();
             self.analysis
-                .refactorize(lu, &a.in_wide(), &self.options, &mut quality)?;
+                .refactorize(lu, &a.in_wide(), None, &self.options, &mut quality)?;
         }
         let restored = spoiled.take();
         drop(spoiled);
@@ -781,15 +825,42 @@ impl<F: FrontalScalar, P: HostPlan<F>> HostFactors<F, P> {
         Ok(self.weights.get().map(|weights| (lu, &**weights)))
     }
 
-    /// Factorizes the values `a` in place of those that are there, and measures the quality.
-    fn factorize_again(&mut self, a: &[F::Wide]) -> Result<(), Error> {
+    /// Has the numbers of the entries `changed` of A in the order of the plan; whether they are those that changed last.
+    fn find_changes(&mut self, changed: &[usize]) -> Result<bool, Error> {
+        let before = self.changes.take();
+        if let Some(before) = before.filter(|before| before.of_a == changed) {
+            self.changes = Some(before);
+            return Ok(true);
+        }
+        let numbers = self.analysis.numbers_in_plan()?;
+        let bytes = bytes_of::<usize>(changed.len()) + bytes_of::<u32>(changed.len());
+        let memory = self.analysis.limits.reserve(bytes, "numeric")?;
+        let in_plan = changed.iter().map(|&p| numbers[p]);
+        // Above the diagonal of a symmetric matrix there are entries that the plan has not.
+        let mut in_plan: Vec<u32> = in_plan.filter(|&number| number != NOT_PLANNED).collect();
+        in_plan.sort_unstable();
+        self.changes = Some(Box::new(Changes {
+            of_a: changed.to_vec(),
+            in_plan,
+            _memory: memory,
+        }));
+        Ok(false)
+    }
+
+    /// Factorizes the values `a` in place of those that are there, and measures the quality. If `some`, only the entries of
+    /// `changes` are others; `part` of the operations are predicted to be done.
+    fn factorize_again(&mut self, a: &[F::Wide], some: bool, part: f64) -> Result<(), Error> {
+        let changed = self.changes.as_ref().filter(|_| some);
+        let changed = changed.map(|changes| &*changes.in_plan);
         let (analysis, options, quality) = (&self.analysis, &mut self.options, &mut self.quality);
         let lu = self.lu.get_mut();
         let lu = lu.unwrap_or_else(|| unreachable!("factors are there unless they are spoiled"));
-        let outcome = analysis.threads.run(lu.refactorize_seconds(), |threads| {
-            options.threads = threads;
-            analysis.refactorize(lu, a, options, quality)
-        });
+        let outcome = analysis
+            .threads
+            .run(part * lu.refactorize_seconds(), |threads| {
+                options.threads = threads;
+                analysis.refactorize(lu, a, changed, options, quality)
+            });
         options.threads = 1;
         outcome?;
         analysis.translate(quality);
@@ -1118,13 +1189,32 @@ impl<F: FrontalScalar, P: HostPlan<F>> HostEngine<F::Wide> for HostFactors<F, P>
             let Spoiled { lu, a } = *spoiled;
             // The new pivots are compared with those that were accepted.
             self.lu = OnceLock::from(lu);
-            let restored = self.factorize_again(&a.in_wide());
+            let restored = self.factorize_again(&a.in_wide(), false, 1.0);
             if let Err(error) = restored {
                 self.spoil(a);
                 return Err(error);
             }
         }
-        self.factorize_again(a)
+        self.factorize_again(a, false, 1.0)
+    }
+
+    fn refactorize_changed(&mut self, a: &[F::Wide], changed: &[usize]) -> Result<(), Error> {
+        if self.lock_spoiled().is_some() {
+            return self.refactorize(a);
+        }
+        let is_known = self.find_changes(changed)?;
+        **self.accepted.get_or_insert_default() = self.quality;
+        // What follows from other entries is not known before it is done.
+        let part = if is_known {
+            self.refactorized_part()
+        } else {
+            1.0
+        };
+        self.factorize_again(a, true, part)
+    }
+
+    fn refactorized_part(&self) -> f64 {
+        self.of_factors(P::Factors::refactorized_part)
     }
 
     fn solve_near(&self, x: &mut [F::Wide], transpose: bool) -> Result<bool, Error> {
@@ -1189,7 +1279,7 @@ impl<F: FrontalScalar, P: HostPlan<F>> HostEngine<F::Wide> for HostFactors<F, P>
     }
 
     fn restore(&mut self, a: &Arc<dyn KeptValues<F::Wide>>) {
-        if self.lu.get().is_some() && self.factorize_again(&a.in_wide()).is_err() {
+        if self.lu.get().is_some() && self.factorize_again(&a.in_wide(), false, 1.0).is_err() {
             self.spoil(Arc::clone(a));
         }
         if let Some(accepted) = &self.accepted {

@@ -530,15 +530,17 @@ impl<W: Field> HostPath<W> {
     }
 
     /// Factorizes new values in the memory of `old`, with its pivots, or finds new ones if those do
-    /// not serve. After an error `old` has its old values again.
+    /// not serve. After an error `old` has its old values again. Where entries `changed`, in ascending order, the others have
+    /// the values that `old` is of.
     pub(crate) fn refactorize<T: Scalar<Wide = W>>(
         &self,
         old: &mut HostFactors<W>,
         old_values: &Arc<dyn KeptValues<W>>,
+        changed: Option<&[usize]>,
         task: Task<'_, T>,
         journal: &mut Journal,
     ) -> Result<Refactorized, Error> {
-        let outcome = self.try_refactorize(old, task, journal);
+        let outcome = self.try_refactorize(old, changed, task, journal);
         if outcome.is_err() {
             // They were factors before, with these very pivots.
             old.engine.restore(old_values);
@@ -546,9 +548,11 @@ impl<W: Field> HostPath<W> {
         outcome
     }
 
-    fn try_refactorize<T: Scalar<Wide = W>>(
+    /// As [`refactorize`](Self::refactorize), but after an error `old` has yet to be [restored](HostEngine::restore).
+    pub(crate) fn try_refactorize<T: Scalar<Wide = W>>(
         &self,
         old: &mut HostFactors<W>,
+        changed: Option<&[usize]>,
         task: Task<'_, T>,
         journal: &mut Journal,
     ) -> Result<Refactorized, Error> {
@@ -556,7 +560,10 @@ impl<W: Field> HostPath<W> {
         let is_static = shared.options.is_static();
         let epsilon = old.analysis.epsilon();
         let start = Instant::now();
-        let again = old.engine.refactorize(task.values);
+        let again = match changed {
+            Some(changed) => old.engine.refactorize_changed(task.values, changed),
+            None => old.engine.refactorize(task.values),
+        };
         journal.add_numeric(start.elapsed());
         let (reason, stale_scale) = match again {
             Ok(()) => {
@@ -821,7 +828,7 @@ mod tests {
             let path = path(&shared, &values, single);
             let kept = |values: &[C]| -> Arc<dyn KeptValues<C>> { Arc::new(values.to_vec()) };
             with_task(&shared, &others, |task, journal| {
-                let outcome = path.refactorize(&mut factors, &kept(&values), task, journal);
+                let outcome = path.refactorize(&mut factors, &kept(&values), None, task, journal);
                 let error = match outcome.unwrap() {
                     Refactorized::Reused { backward_error, .. }
                     | Refactorized::Repivoted { backward_error, .. } => backward_error,
@@ -832,7 +839,7 @@ mod tests {
             // Values that are refused leave the old factors.
             let zeros = vec![C::ZERO; values.len()];
             with_task(&shared, &zeros, |task, journal| {
-                let refused = path.refactorize(&mut factors, &kept(&others), task, journal);
+                let refused = path.refactorize(&mut factors, &kept(&others), None, task, journal);
                 assert!(refused.is_err());
             });
             check_solves(&shared, &others, factors.engine.as_ref(), bound);

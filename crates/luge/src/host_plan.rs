@@ -79,6 +79,19 @@ pub(crate) trait PlannedFactors<F: FrontalScalar>: Send + Sync + Sized {
         quality: &mut Quality,
     ) -> Result<(), PhaseError>;
 
+    /// As [`refactorize`](Self::refactorize) where only the entries `changed`, in ascending order, may have other values than
+    /// those that were factorized last; the outcome is the same.
+    fn refactorize_changed(
+        &mut self,
+        values: &(impl Entries<F> + ?Sized),
+        changed: &[u32],
+        options: &Options,
+        quality: &mut Quality,
+    ) -> Result<(), PhaseError>;
+
+    /// The predicted operations of the last refactorization over those of a whole one; 1 before the first.
+    fn refactorized_part(&self) -> f64;
+
     /// Seconds that a refactorization is predicted to take on one thread.
     fn refactorize_seconds(&self) -> f64;
 
@@ -267,6 +280,20 @@ impl<F: FrontalScalar> PlannedFactors<F> for BlockLu<F> {
         quality: &mut Quality,
     ) -> Result<(), PhaseError> {
         Ok(self.refactorize(values, options, quality)?)
+    }
+
+    fn refactorize_changed(
+        &mut self,
+        values: &(impl Entries<F> + ?Sized),
+        changed: &[u32],
+        options: &Options,
+        quality: &mut Quality,
+    ) -> Result<(), PhaseError> {
+        Ok(self.refactorize_changed(values, changed, options, quality)?)
+    }
+
+    fn refactorized_part(&self) -> f64 {
+        self.refactorized_part()
     }
 
     fn refactorize_seconds(&self) -> f64 {

@@ -236,6 +236,9 @@ pub struct Inform {
     /// max(1, max|L|) · max|U| / max|B| with the tree, U being L·D of a symmetric matrix, by max|U| / max|B| with the columns,
     /// which do not measure L.
     pub growth: Option<f64>,
+    /// After [`Factors::refactorize_changed`](crate::Factors::refactorize_changed) the predicted operations of the columns and
+    /// fronts that were factorized again, over those of all.
+    pub refactorized_part: Option<f64>,
     /// Estimate of 1/(‖B‖₁·‖B⁻¹‖₁), B the scaled matrix.
     pub rcond: Option<f64>,
     /// Normwise backward error ‖b − A·x‖∞ / (‖A‖∞·‖x‖∞ + ‖b‖∞) of the solution, for A as it is stored. With many

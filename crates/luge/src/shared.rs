@@ -109,7 +109,6 @@ impl Shared {
     }
 
     /// The values that callers store, given those of all entries.
-    #[cfg(feature = "gpu")]
     pub(crate) fn stored_part<'a, T: Scalar>(&self, whole: &'a [T]) -> Cow<'a, [T]> {
         let source = self.symmetry.as_ref().and_then(|known| known.source());
         let Some(source) = source else {
@@ -126,6 +125,18 @@ impl Shared {
             });
         }
         Cow::Owned(stored)
+    }
+
+    /// The entries of all of the matrix, in ascending order, that have the values which callers store at these places.
+    pub(crate) fn whole_places<'a>(&self, places: &'a [usize]) -> Cow<'a, [usize]> {
+        let source = self.symmetry.as_ref().and_then(|known| known.source());
+        let Some(source) = source else {
+            return Cow::Borrowed(places);
+        };
+        let mut is_named = vec![false; self.stored_nnz()];
+        places.iter().for_each(|&place| is_named[place] = true);
+        let entries = (0..source.len()).filter(|&at| is_named[source[at] as usize]);
+        Cow::Owned(entries.collect())
     }
 
     /// Whether values of all entries are by columns: those that a triangle was completed to are by rows, however it is stored,
@@ -291,11 +302,16 @@ impl Shared {
         }
         let at = values.iter().position(|v| !v.is_number());
         let at = at.unwrap_or_else(|| unreachable!("one of them made it NaN"));
+        Err(self.not_finite(at))
+    }
+
+    /// The error of the entry that callers store at place `at`.
+    pub(crate) fn not_finite(&self, at: usize) -> Error {
         let stored = self.stored();
         let outer = stored.ptr().partition_point(|&p| p <= at as u64) - 1;
         let inner = stored.idx()[at] as usize;
         let (row, column) = self.place(outer, inner);
-        Err(Error::NotFinite { row, column })
+        Error::NotFinite { row, column }
     }
 
     /// The rows of the matrix so permuted.

@@ -633,10 +633,12 @@ impl<F: FrontalScalar> HostPlan<F> for SymmetricPlan {
     }
 }
 
-impl<F: FrontalScalar> PlannedFactors<F> for SymmetricFactors<F> {
-    fn refactorize(
+impl<F: FrontalScalar> SymmetricFactors<F> {
+    /// Factorizes other values; if entries `changed`, the others are as before.
+    fn renew(
         &mut self,
         values: &(impl Entries<F> + ?Sized),
+        changed: Option<&[u32]>,
         options: &Options,
         quality: &mut Quality,
     ) -> Result<(), PhaseError> {
@@ -648,9 +650,40 @@ impl<F: FrontalScalar> PlannedFactors<F> for SymmetricFactors<F> {
         }
         self.plan.load(values, &mut self.room);
         let options = self.plan.options(options);
-        let measured = self.factors.refactorize(&self.room, &options)?;
+        let measured = match changed {
+            Some(changed) => self
+                .factors
+                .refactorize_changed(&self.room, changed, &options)?,
+            None => self.factors.refactorize(&self.room, &options)?,
+        };
         *quality = SymmetricPlan::quality::<F>(&measured);
         Ok(())
+    }
+}
+
+impl<F: FrontalScalar> PlannedFactors<F> for SymmetricFactors<F> {
+    fn refactorize(
+        &mut self,
+        values: &(impl Entries<F> + ?Sized),
+        options: &Options,
+        quality: &mut Quality,
+    ) -> Result<(), PhaseError> {
+        self.renew(values, None, options, quality)
+    }
+
+    fn refactorize_changed(
+        &mut self,
+        values: &(impl Entries<F> + ?Sized),
+        changed: &[u32],
+        options: &Options,
+        quality: &mut Quality,
+    ) -> Result<(), PhaseError> {
+        self.renew(values, Some(changed), options, quality)
+    }
+
+    fn refactorized_part(&self) -> f64 {
+        let [done, all] = self.factors.flops_done();
+        if all > 0.0 { done / all } else { 1.0 }
     }
 
     fn refactorize_seconds(&self) -> f64 {

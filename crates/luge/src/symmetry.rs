@@ -166,7 +166,6 @@ impl Symmetry {
     }
 
     /// For each entry of the whole matrix where its value stands among those that are stored, if that is a triangle.
-    #[cfg(feature = "gpu")]
     pub(crate) fn source(&self) -> Option<&[u32]> {
         match &self.storage {
             Storage::Triangle { source, .. } => Some(source),

@@ -47,6 +47,22 @@ fn blocks() -> (CompressedPattern, Vec<f64>, Vec<usize>) {
     (CompressedPattern::new(n, ptr, idx).unwrap(), values, ends)
 }
 
+/// Renews factors for two sets of values of which only two entries change.
+fn change_twice(
+    lu: &mut BlockLu<f64>,
+    values: &[f64],
+    options: &Options,
+) -> Result<(), NumericError> {
+    let mut values = values.to_vec();
+    let entries = [values.len() as u32 / 3, values.len() as u32 / 3 + 1];
+    for _ in 0..2 {
+        entries.iter().for_each(|&at| values[at as usize] *= 1.25);
+        let mut quality = Quality::default();
+        lu.refactorize_changed(&values[..], &entries, options, &mut quality)?;
+    }
+    Ok(())
+}
+
 /// `told` is what is held, to within some per cent.
 #[track_caller]
 fn assert_told<R>(told: u64, measured: &Measured<R>, tolerance: f64) {
@@ -94,6 +110,16 @@ fn bytes_are_those_that_are_held() {
             },
             0.02,
         );
+        let some = measure(|| change_twice(&mut lu, &values, &options).unwrap());
+        assert!(lu.refactorized_part() < 0.5, "{engine:?}");
+        assert_told(
+            lu.bytes(),
+            &Measured {
+                held: before + again.held + some.held,
+                ..some
+            },
+            0.04,
+        );
         drop(lu);
 
         // No smaller budget is enough than what is really taken.
@@ -124,6 +150,25 @@ fn bytes_are_those_that_are_held() {
             (peak..peak * 4 / 3).contains(&smallest),
             "{smallest}, {peak}"
         );
+        // Where there is no room to keep what partial refactorizations want, they are whole ones.
+        let limited = |budget: &MemoryBudget| Options {
+            memory: budget.clone(),
+            ..options.clone()
+        };
+        let twice = |budget: &MemoryBudget| {
+            let options = limited(budget);
+            let (mut lu, _) = BlockLu::<f64>::factorize(&plan, &values[..], &options)?;
+            let mut quality = Quality::default();
+            lu.refactorize(&values[..], &options, &mut quality)?;
+            lu.refactorize(&values[..], &options, &mut quality)
+        };
+        let least = smallest_budget(|budget| twice(budget).is_ok());
+        let options = limited(&MemoryBudget::new(least));
+        let run = measure(|| {
+            let (mut lu, _) = BlockLu::<f64>::factorize(&plan, &values[..], &options).unwrap();
+            change_twice(&mut lu, &values, &options).unwrap();
+        });
+        assert!(run.peak <= least, "{}, {least}", run.peak);
     }
 
     let (cols, values) = columns_of(&random_unsymmetric(900, 4, 3));

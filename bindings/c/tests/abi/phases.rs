@@ -332,6 +332,37 @@ fn other_values_renew_the_factors() {
     assert_eq!((outcome.is_repivoted, outcome.reserved), (0, 0));
     assert!(outcome.growth >= 1.0 && outcome.backward_error < 1e-12);
     let twice = X.map(|x| 2.0 * x);
+    // The same of some of the values, which were others meanwhile.
+    for factor in [3.0, 1.0] {
+        let places = [5i64, 0];
+        let values = places.map(|place| factor * halves[place as usize]);
+        let mut renewed: luge_refactorized = sized();
+        // SAFETY: as above.
+        unsafe {
+            ok(luge_refactorize_changed(
+                factors.handle,
+                2,
+                places.as_ptr(),
+                values.as_ptr(),
+                &mut renewed,
+            ));
+            assert!(renewed.backward_error < 1e-12);
+            for (places, message) in [
+                ([7i64, 0], "place 7"),
+                ([-1, 0], "place -1"),
+                ([2, 2], "place 2"),
+            ] {
+                let status = luge_refactorize_changed(
+                    factors.handle,
+                    2,
+                    places.as_ptr(),
+                    [1.0, 2.0].as_ptr(),
+                    null_mut(),
+                );
+                refused(status, LUGE_ERROR_ARGUMENT, message);
+            }
+        }
+    }
     assert_close(
         &solved(&factors, &product(&GENERAL, &X, false), false),
         &twice,

@@ -36,7 +36,7 @@ class InvalidMatrixError(Error, ValueError):
     one, not symmetric, or with an entry that is not finite.
 
     Attributes ``row`` and ``column`` of the first offender, ``rows``, ``cols`` and ``n`` of sizes, ``reason``, ``compression`` and
-    ``at`` of what is wrong with the arrays.
+    ``at`` of what is wrong with the arrays; ``place``, or ``places`` and ``values``, of a change of values, ``nnz`` of entries.
     """
 
     row: int | None = None
@@ -47,6 +47,10 @@ class InvalidMatrixError(Error, ValueError):
     reason: str | None = None
     compression: str | None = None
     at: int | None = None
+    place: int | None = None
+    places: int | None = None
+    values: int | None = None
+    nnz: int | None = None
 
 
 class RightHandSideError(Error, ValueError):
@@ -125,6 +129,9 @@ _CLASSES: dict[str, type[Error]] = {
     "InvalidMatrix": InvalidMatrixError,
     "NotSquare": InvalidMatrixError,
     "OtherSize": InvalidMatrixError,
+    "OtherCount": InvalidMatrixError,
+    "NoEntry": InvalidMatrixError,
+    "TwoValues": InvalidMatrixError,
     "NotFinite": InvalidMatrixError,
     "NotSymmetric": InvalidMatrixError,
     "NotHermitian": InvalidMatrixError,

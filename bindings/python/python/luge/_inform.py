@@ -88,6 +88,8 @@ class Inform:
     rank: int | None
     growth: float | None
     """How much larger abs(L) @ abs(U) is than the matrix."""
+    refactorized_part: float | None
+    """After `Solver.refactorize_changed` the predicted operations of what was factorized again, over those of all."""
     rcond: float | None
     """Estimate of the reciprocal condition number of the scaled matrix, in the 1-norm."""
     backward_error: float | None

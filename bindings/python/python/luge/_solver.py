@@ -271,6 +271,44 @@ class Solver:
         self._report, self._accuracy = None, None
         return _renewed(outcome)
 
+    def refactorize_changed(self, indices: Any, values: Any) -> Refactorized:
+        """As `refactorize` with all values of the matrix, where only some have changed: the outcome is the same, bit for bit.
+
+        On the CPU only what depends on these entries is factorized again, from the second such call on; `inform` has the
+        ``refactorized_part``. Calls with the same indices cost least. On a device everything is factorized again.
+
+        Args:
+            indices: Positions among the stored entries of the analyzed matrix, those of ``a.data``: integers, in any order.
+            values: As many numbers, the new values there.
+
+        Returns:
+            Whether the old pivots were kept. Nothing has to be done about it.
+
+        Raises:
+            InvalidMatrixError: There is not one value for each index, an index that no entry has, or one that comes twice with
+                different values.
+            ValueError: The indices are no integers, or negative.
+            As `factorize`. The factors are then those of the last matrix still.
+        """
+        factors = self._need_factors("refactorize_changed")
+        self._check_values_alone()
+        places = np.asarray(indices)
+        if places.ndim != 1 or (places.size and not np.issubdtype(places.dtype, np.integer)):
+            raise ValueError("indices must be integers in one dimension")
+        if places.size and places.min() < 0:
+            raise ValueError(f"there is no entry at place {places.min()}")
+        values = np.asarray(values)
+        if not np.can_cast(values.dtype, self._dtype, "same_kind"):
+            raise TypeError(f"the values are {values.dtype}; the analyzed matrix is of {self._dtype}")
+        values = np.ascontiguousarray(values, self._dtype)
+        if self._order is not None:
+            # What is beyond the entries is refused as it is.
+            last = len(self._order) - 1
+            places = np.where(places > last, places, np.argsort(self._order)[np.minimum(places, last)])
+        outcome = factors.refactorize_changed(places.tolist(), values)
+        self._report, self._accuracy = None, None
+        return _renewed(outcome)
+
     def solve(
         self,
         b: Any,

@@ -213,8 +213,15 @@ impl<'c, 'a, W: FrontWork> Worker<'c, 'a, W> {
                 positions: &self.positions,
             };
             self.work.complete(context, &front, &pivots)?;
-            self.work
-                .check(context, &front, &children, &pivots, &mut self.report)?;
+            if context.is_kept.is_some() {
+                let mut report = W::Report::default();
+                self.work
+                    .check(context, &front, &children, &pivots, &mut report)?;
+                *context.reports.add(s) = report;
+            } else {
+                self.work
+                    .check(context, &front, &children, &pivots, &mut self.report)?;
+            }
             let delayed = front.k - eliminated.pivots;
             let element = Self::element(
                 context,
@@ -222,7 +229,7 @@ impl<'c, 'a, W: FrontWork> Worker<'c, 'a, W> {
                 &mut self.of_stacks,
                 &front,
                 delayed,
-                own_memory || context.hands_on(s),
+                own_memory || context.hands_on(s) || context.keeps(s),
             )?;
             if element.order > 0 {
                 self.work
@@ -257,6 +264,11 @@ impl<'c, 'a, W: FrontWork> Worker<'c, 'a, W> {
         self.reserve(k + c)?;
         let entries = W::Storage::slot_entries(k as u32, c as u32) as usize;
         let panels = if received == 0 {
+            if context.search {
+                // Children that were searched again may delay no column any more.
+                // SAFETY: this front's panels.
+                unsafe { *context.delayed.add(s) = None };
+            }
             // SAFETY: the slot has this size.
             unsafe { context.values.add(context.slot[s] as usize) }
         } else {
@@ -319,8 +331,23 @@ impl<'c, 'a, W: FrontWork> Worker<'c, 'a, W> {
         if own_memory {
             let unplanned = len - W::Storage::element_entries(front.c);
             context.charge((unplanned * size_of::<W::Scalar>()) as u64)?;
-            element.memory = context.options.memory.reserve_for::<W::Scalar>(len)?;
-            element.owned = Vec::with_capacity(len);
+            // What is kept is reserved as it was planned.
+            let reserved = if context.keeps(front.s) {
+                unplanned
+            } else {
+                len
+            };
+            // SAFETY: this front's element.
+            let before =
+                unsafe { std::mem::replace(&mut *context.elements.add(front.s), Element::none()) };
+            element.owned = if before.owned.capacity() == len {
+                before.owned
+            } else {
+                drop(before);
+                Vec::new()
+            };
+            element.memory = context.options.memory.reserve_for::<W::Scalar>(reserved)?;
+            element.owned.reserve_exact(len);
             if context.hands_on(front.s) {
                 // What is sent has a value everywhere, also above a diagonal.
                 element.owned.resize(len, W::Scalar::zero());
@@ -353,6 +380,9 @@ impl<'c, 'a, W: FrontWork> Worker<'c, 'a, W> {
         unsafe {
             context.elements.add(front.s).write(element);
             for &child in children.iter().rev() {
+                if context.keeps(child as usize) {
+                    continue;
+                }
                 let element = &mut *context.elements.add(child as usize);
                 if element.order > 0 && element.owned.capacity() == 0 {
                     self.stacks[1 - (front.planned.depth % 2) as usize].release(element.mark);

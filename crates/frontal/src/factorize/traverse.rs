@@ -9,6 +9,7 @@ use luge_sparse::etree::NONE;
 use super::across;
 use super::element::Element;
 use super::front::Worker;
+use super::partial::Partial;
 use super::progress::Progress;
 use super::store::FrontStore;
 use super::work::{Context, FrontWork, Report};
@@ -32,6 +33,8 @@ pub(crate) struct Run<'a, W: FrontWork> {
     pub options: &'a Options,
     /// Whether pivots are searched; otherwise those of the store are kept.
     pub search: bool,
+    /// What is kept of it, and which fronts it is of.
+    pub partial: Option<Partial<'a, W>>,
     /// Bytes that it is predicted to take, if there is a limit, else 0.
     pub predicted: u64,
     pub shared: W::Shared<'a>,
@@ -49,11 +52,15 @@ pub(crate) fn factorize<W: FrontWork>(
         input,
         options,
         search,
+        mut partial,
         predicted,
         shared,
     } = run;
     let num_fronts = symbolic.tree.num_supernodes();
-    let prepared = Ranks::agreed(ranks, prepare::<W>(num_fronts, options));
+    let prepared = match &partial {
+        Some(_) => Ok((Vec::new(), Reservation::default())),
+        None => Ranks::agreed(ranks, prepare::<W>(num_fronts, options)),
+    };
     let (mut elements, _of_fronts) = prepared?;
     store.delayed.resize_with(num_fronts, || None);
     let context = Context::<W> {
@@ -69,7 +76,15 @@ pub(crate) fn factorize<W: FrontWork>(
         rows: store.rows.as_mut_ptr(),
         cols: store.cols.as_mut_ptr(),
         delayed: store.delayed.as_mut_ptr(),
-        elements: elements.as_mut_ptr(),
+        elements: match &mut partial {
+            Some(partial) => partial.elements.as_mut_ptr(),
+            None => elements.as_mut_ptr(),
+        },
+        is_kept: partial.as_ref().map(|partial| partial.is_kept),
+        reports: match &mut partial {
+            Some(partial) => partial.reports.as_mut_ptr(),
+            None => std::ptr::null_mut(),
+        },
         progress: Progress::new(symbolic.totals.flops),
         excess: AtomicU64::new(0),
         predicted,
@@ -77,10 +92,14 @@ pub(crate) fn factorize<W: FrontWork>(
     };
     let result = match ranks {
         Some(ranks) => across::factorize(&context, ranks),
-        None => match traverse(&context, &Extent::Whole) {
-            (report, None) => Ok(report),
-            (_, Some((_, error))) => Err(error),
-        },
+        None => {
+            let is_in = partial.as_ref().and_then(|partial| partial.is_in);
+            let extent = is_in.map_or(Extent::Whole, Extent::Changed);
+            match traverse(&context, &extent) {
+                (report, None) => Ok(report),
+                (_, Some((_, error))) => Err(error),
+            }
+        }
     };
     let of_factors = context.of_factors.into_inner();
     *memory = of_factors.unwrap_or_else(PoisonError::into_inner);
@@ -88,7 +107,14 @@ pub(crate) fn factorize<W: FrontWork>(
     if store.delayed.iter().all(Option::is_none) {
         store.delayed = Vec::new();
     }
-    let report = result?;
+    let report = match (result, &mut partial) {
+        (Ok(_), Some(partial)) => partial.report(),
+        (Err(error), Some(partial)) => {
+            partial.clear();
+            return Err(error);
+        }
+        (result, None) => result?,
+    };
     let (delayed, growth) = report.delays_and_growth();
     tracing::debug!(
         fronts = num_fronts,
@@ -124,6 +150,8 @@ fn prepare<W: FrontWork>(
 /// Which fronts are traversed: with each, all below it that other traversals have not done before.
 pub(super) enum Extent<'a> {
     Whole,
+    /// Those that follow from entries that changed.
+    Changed(&'a [bool]),
     /// The subtrees that were dealt out to this rank.
     Dealt(&'a Share),
     /// What is above all subtrees, but for fronts from this one on.
@@ -134,6 +162,7 @@ impl Extent<'_> {
     fn contains(&self, s: usize) -> bool {
         match self {
             Self::Whole => true,
+            Self::Changed(is_in) => is_in[s],
             Self::Dealt(share) => share.is_dealt_here(s),
             Self::Above(share, limit) => share.is_above(s) && s < *limit,
         }
@@ -159,10 +188,11 @@ fn serial<W: FrontWork>(context: &Context<'_, W>, extent: &Extent<'_>) -> Outcom
     let (tree, totals) = (&context.symbolic.tree, &context.symbolic.totals);
     let mut fronts = (0..tree.num_supernodes()).filter(|&s| extent.contains(s));
     let stacks = match extent {
-        Extent::Whole => totals.stack_entries,
+        Extent::Whole if context.is_kept.is_none() => totals.stack_entries,
         _ => {
             // Those that are handed on have memory of their own.
-            let stacked = |s: usize| extent.contains(s) && !context.hands_on(s);
+            let stacked =
+                |s: usize| extent.contains(s) && !context.hands_on(s) && !context.keeps(s);
             stack_entries::<W::Storage>(&tree.fronts, &tree.children, fronts.clone(), stacked)
         }
     };

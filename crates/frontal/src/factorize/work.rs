@@ -38,6 +38,10 @@ pub(crate) struct Context<'a, W: FrontWork> {
     pub(super) cols: *mut u32,
     pub(super) delayed: *mut Option<Box<DelayedPanels<W::Scalar>>>,
     pub(super) elements: *mut Element<W::Scalar>,
+    /// By front, whether its element is kept when the parent has it, if any is.
+    pub(super) is_kept: Option<&'a [bool]>,
+    /// Where the report of each front goes by itself, if something is kept.
+    pub(super) reports: *mut W::Report,
     pub(super) progress: Progress,
     /// Bytes beyond the prediction so far.
     pub(super) excess: AtomicU64,
@@ -55,6 +59,11 @@ impl<W: FrontWork> Context<'_, W> {
     /// Whether a front hands its element from one part of the work to another, maybe that of another rank.
     pub(super) fn hands_on(&self, s: usize) -> bool {
         self.share.is_some_and(|share| share.hands_on(s))
+    }
+
+    /// Whether the element of a front is kept.
+    pub(super) fn keeps(&self, s: usize) -> bool {
+        self.is_kept.is_some_and(|is_kept| is_kept[s])
     }
 
     /// Notes bytes beyond the prediction.
@@ -101,6 +110,9 @@ pub(crate) trait Report: Default + Send {
 
     /// Adds what was measured of other fronts of the same matrix. No order of merging changes the result.
     fn merge_fronts(&mut self, part: &Self);
+
+    /// Becomes that of the same fronts in another refactorization, which leaves them as they are.
+    fn keep(&mut self);
 
     /// Columns delayed, counted once for every front, and the growth.
     fn delays_and_growth(&self) -> (usize, f64);

@@ -13,12 +13,13 @@ use luge_comm::Operation;
 use luge_dense::{FrontalScalar, SymmetricKernels};
 use luge_sparse::num_traits::{Float, Zero};
 use luge_sparse::{
-    CancelFlag, Form, Inertia, PivotKind, RealScalar, Reservation, bytes_of, drop_aside,
+    CancelFlag, Form, Inertia, PivotKind, RealScalar, Reservation, ResolvedSymmetric, bytes_of,
+    drop_aside,
 };
 
 use crate::deal::Ranks;
 use crate::error::FrontalError;
-use crate::factorize::{self, FrontStore, Run, Spread, told_by_all};
+use crate::factorize::{self, FrontStore, Keeping, Run, Spread, check_changed, told_by_all};
 use crate::options::Options;
 use crate::parts::{FrontParts, PartsError, unsound};
 use crate::storage::Lower;
@@ -49,6 +50,9 @@ pub struct FrontalLdlt<F: FrontalScalar> {
     perturbed: Option<(Vec<u32>, Reservation)>,
     /// What is elsewhere, if there are other ranks.
     spread: Option<Spread<F>>,
+    /// What is kept for refactorizations of some fronts, and the rule by which their pivots were searched.
+    keeping: Keeping<LdltFront<F>>,
+    rule: Option<ResolvedSymmetric<F::Real>>,
     /// Whether the last factorization ran to its end.
     valid: bool,
     /// Whether the store holds what a factorization left.
@@ -111,7 +115,7 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
         }
         let made = Self::empty(symbolic, options, kernels, ranks.as_ref());
         let mut factors = Ranks::agreed(ranks.as_ref(), made)?;
-        match factors.run(values, options) {
+        match factors.run(values, None, options) {
             Ok(quality) => Ok((factors, quality)),
             Err(error) => {
                 let bytes = factors.bytes();
@@ -142,6 +146,8 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
             quality: SymmetricQuality::default(),
             perturbed: None,
             spread: ranks.cloned().map(Spread::new),
+            keeping: Keeping::Not,
+            rule: None,
             valid: false,
             used: false,
             memory,
@@ -212,6 +218,8 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
             quality,
             perturbed,
             spread: None,
+            keeping: Keeping::Not,
+            rule: None,
             valid: true,
             used: true,
             memory: Reservation::default(),
@@ -248,11 +256,69 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
         if let Some(spread) = &self.spread {
             spread.ranks.team.enter(Operation::Factorize);
         }
-        self.run(values, options)
+        self.run(values, None, options)
+    }
+
+    /// As [`refactorize`](Self::refactorize) for `values` of which only the entries `changed`, in ascending order, may differ from
+    /// those that were factorized last: what it leaves, and tells, is the same, bit for bit. Only fronts that follow from these
+    /// entries are factorized again, their pivots searched anew, if there is memory to keep elements and measurements of the
+    /// others: from the second such call on, unless one failed, and where pivots are not replaced.
+    ///
+    /// # Errors
+    ///
+    /// As [`refactorize`](Self::refactorize).
+    ///
+    /// # Panics
+    ///
+    /// As [`refactorize`](Self::refactorize), and if the numbers of the entries do not ascend or there is no such entry.
+    #[track_caller]
+    pub fn refactorize_changed(
+        &mut self,
+        values: &[F],
+        changed: &[u32],
+        options: &Options,
+    ) -> Result<SymmetricQuality, FrontalError> {
+        check_length(&self.symbolic, values);
+        assert_eq!(
+            options.form, self.form,
+            "factors are renewed in the form of the first ones"
+        );
+        check_changed(changed, values.len());
+        if self.spread.is_some() {
+            return self.refactorize(values, options);
+        }
+        let (memory, cancel) = (&options.memory, &options.cancel);
+        self.keeping.start(&self.symbolic, memory, cancel)?;
+        self.run(values, Some(changed).filter(|_| self.valid), options)
+    }
+
+    /// Predicted operations of the last factorization, and of one of all fronts.
+    pub fn flops_done(&self) -> [f64; 2] {
+        self.keeping.flops(&self.symbolic)
+    }
+
+    /// Factorizes. If entries `changed`, the others are as before. Where what is kept leaves no memory, it is given up.
+    #[track_caller]
+    fn run(
+        &mut self,
+        input: &[F],
+        changed: Option<&[u32]>,
+        options: &Options,
+    ) -> Result<SymmetricQuality, FrontalError> {
+        let outcome = self.run_once(input, changed, options);
+        if matches!(outcome, Err(FrontalError::OutOfMemory { .. })) && self.keeping.give_up() {
+            return self.run_once(input, None, options);
+        }
+        outcome
     }
 
     #[track_caller]
-    fn run(&mut self, input: &[F], options: &Options) -> Result<SymmetricQuality, FrontalError> {
+    fn run_once(
+        &mut self,
+        input: &[F],
+        changed: Option<&[u32]>,
+        options: &Options,
+    ) -> Result<SymmetricQuality, FrontalError> {
         let max_b = || options.max_b.unwrap_or_else(|| largest(input).to_f64());
         let mut rule = options.pivots.resolve_symmetric::<F::Real>(max_b);
         if F::COMPONENTS > 1 && rule.method.is_some() {
@@ -265,21 +331,29 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
         );
         let predicted = check_memory::<F>(&self.symbolic, options)?;
         self.valid = false;
-        // Delays are found anew.
-        self.store.delayed = Vec::new();
-        let held = self.bytes();
-        self.memory.shrink_to(held);
-        let symbolic = Arc::clone(&self.symbolic);
-        let ranks = self.spread.as_ref().map(|spread| spread.ranks.clone());
-        let ranks = ranks.as_ref();
         let is_signed = matches!(options.pivots.kind, PivotKind::Signed { .. });
-        let expected = is_signed.then(|| expected::<F::Real>(options, self.n()));
-        self.perturbed = None;
         // Which pivots were replaced, and the list of them.
         let may_replace = is_signed || rule.limit.is_some();
-        let marks = if may_replace { self.n() } else { 0 };
+        // What is small may depend on all of B.
+        let is_same_rule = self.rule.replace(rule) == Some(rule);
+        let changed = changed.filter(|_| is_same_rule && !may_replace);
+        let symbolic = Arc::clone(&self.symbolic);
+        let n = symbolic.n();
+        let kept = self.keeping.kept();
+        let partial = kept.map(|kept| kept.begin(&symbolic, changed));
+        if partial.as_ref().is_none_or(|partial| partial.is_whole()) {
+            // Delays are found anew.
+            self.store.delayed = Vec::new();
+            let held = self.store.bytes() + self.spread.as_ref().map_or(0, Spread::bytes);
+            self.memory.shrink_to(held);
+        }
+        let ranks = self.spread.as_ref().map(|spread| spread.ranks.clone());
+        let ranks = ranks.as_ref();
+        let expected = is_signed.then(|| expected::<F::Real>(options, n));
+        self.perturbed = None;
+        let marks = if may_replace { n } else { 0 };
         let prepare = || {
-            let of_norms = options.memory.reserve(bytes_of::<F::Real>(self.n()))?;
+            let of_norms = options.memory.reserve(bytes_of::<F::Real>(n))?;
             let norms = column_norms(&symbolic, input, &options.cancel)?;
             let of_marks = options.memory.reserve(5 * marks as u64)?;
             Ok((norms, of_norms, of_marks))
@@ -292,6 +366,7 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
             input,
             options,
             search: true,
+            partial,
             predicted,
             shared: Shared {
                 kernels: self.kernels,
@@ -308,9 +383,12 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
             self.tell(&replaced)?;
             Ok(quality)
         });
-        let held = self.bytes();
+        let held = self.held();
         self.memory.shrink_to(held);
         self.quality = result?;
+        if let Some(kept) = self.keeping.kept() {
+            kept.accept();
+        }
         if may_replace {
             let is_replaced = |column: &u32| replaced[*column as usize].load(Ordering::Relaxed);
             let columns = (0..marks as u32).filter(is_replaced);
@@ -438,6 +516,11 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
 
     /// Bytes of the factors, without the tree; of those that are here.
     pub fn bytes(&self) -> u64 {
+        self.held() + self.keeping.bytes()
+    }
+
+    /// Those without what is kept for refactorizations of some fronts.
+    fn held(&self) -> u64 {
         self.store.bytes() + self.spread.as_ref().map_or(0, Spread::bytes)
     }
 

@@ -240,6 +240,8 @@ impl Report for SymmetricQuality {
         self.merge(part, |column| column);
     }
 
+    fn keep(&mut self) {}
+
     fn delays_and_growth(&self) -> (usize, f64) {
         (self.num_delayed, self.growth)
     }

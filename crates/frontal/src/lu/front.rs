@@ -160,6 +160,11 @@ impl Report for Quality {
         self.first_perturbed = first.into_iter().flatten().min();
     }
 
+    fn keep(&mut self) {
+        self.min_pivot_ratio = 1.0;
+        self.max_pivot_ratio = 1.0;
+    }
+
     fn delays_and_growth(&self) -> (usize, f64) {
         (self.num_delayed, self.growth)
     }

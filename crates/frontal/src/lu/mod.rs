@@ -14,7 +14,7 @@ use luge_sparse::{CancelFlag, Quality, RealScalar, Reservation, bytes_of, drop_a
 
 use crate::deal::Ranks;
 use crate::error::FrontalError;
-use crate::factorize::{self, FrontStore, Run, Spread, told_by_all};
+use crate::factorize::{self, FrontStore, Keeping, Run, Spread, check_changed, told_by_all};
 use crate::options::Options;
 use crate::parts::{FrontParts, PartsError, unsound};
 use crate::symbolic::Symbolic;
@@ -37,6 +37,8 @@ pub struct FrontalLu<F: FrontalScalar> {
     quality: Quality,
     /// What is elsewhere, if there are other ranks.
     spread: Option<Spread<F>>,
+    /// What is kept for refactorizations of some fronts.
+    keeping: Keeping<LuFront<F>>,
     /// Whether the last factorization ran to its end.
     valid: bool,
     /// What is reserved for all of this.
@@ -105,7 +107,7 @@ impl<F: FrontalScalar> FrontalLu<F> {
         // SAFETY: the caller's contract.
         let made = unsafe { Self::empty(symbolic, options, kernels, ranks.as_ref()) };
         let mut factors = Ranks::agreed(ranks.as_ref(), made)?;
-        match factors.run(values, options, true) {
+        match factors.run(values, None, options, true) {
             Ok(quality) => Ok((factors, quality)),
             Err(error) => {
                 let bytes = factors.bytes();
@@ -147,6 +149,7 @@ impl<F: FrontalScalar> FrontalLu<F> {
             products: vec![F::Real::zero(); n],
             quality: Quality::default(),
             spread: ranks.cloned().map(Spread::new),
+            keeping: Keeping::Not,
             valid: false,
             memory,
         })
@@ -196,6 +199,7 @@ impl<F: FrontalScalar> FrontalLu<F> {
             products,
             quality,
             spread: None,
+            keeping: Keeping::Not,
             valid: true,
             memory: Reservation::default(),
         };
@@ -233,14 +237,89 @@ impl<F: FrontalScalar> FrontalLu<F> {
         if let Some(spread) = &self.spread {
             spread.ranks.team.enter(Operation::Factorize);
         }
-        self.run(values, options, false)
+        self.run(values, None, options, false)
     }
 
-    /// Factorizes; without `search` on the pivots of the factorization before.
+    /// As [`refactorize`](Self::refactorize) for `values` of which only the entries `changed`, in ascending order, may differ from
+    /// those that were factorized last: what it leaves, and tells, is the same, bit for bit. Only fronts that follow from these
+    /// entries are factorized again, if there is memory to keep elements and measurements of the others: from the second such
+    /// call on, unless one failed, and where small pivots are not replaced.
+    ///
+    /// # Errors
+    ///
+    /// As [`refactorize`](Self::refactorize).
+    ///
+    /// # Panics
+    ///
+    /// As [`refactorize`](Self::refactorize), and if the numbers of the entries do not ascend or there is no such entry.
+    #[track_caller]
+    pub fn refactorize_changed(
+        &mut self,
+        values: &[F],
+        changed: &[u32],
+        options: &Options,
+    ) -> Result<Quality, FrontalError> {
+        assert_eq!(
+            values.len(),
+            self.symbolic.nnz(),
+            "one value per entry of the block"
+        );
+        check_changed(changed, values.len());
+        if self.spread.is_some() {
+            return self.refactorize(values, options);
+        }
+        let (memory, cancel) = (&options.memory, &options.cancel);
+        self.keeping.start(&self.symbolic, memory, cancel)?;
+        let changed = (self.valid && !options.pivots.replaces()).then_some(changed);
+        self.run(values, changed, options, false)
+    }
+
+    /// Gives back what is kept for refactorizations of some fronts, from now on; whether there was something. The next
+    /// refactorization is one of all fronts.
+    pub fn keep_nothing(&mut self) -> bool {
+        self.keeping.give_up()
+    }
+
+    /// Predicted operations of the last factorization, and of one of all fronts.
+    pub fn flops_done(&self) -> [f64; 2] {
+        self.keeping.flops(&self.symbolic)
+    }
+
+    /// What a refactorization of the values that are there would do: nothing changes, pivots included.
+    ///
+    /// # Panics
+    ///
+    /// If the last refactorization failed.
+    #[track_caller]
+    pub fn keep(&mut self) -> Quality {
+        assert!(self.valid, "the last refactorization failed");
+        self.quality.min_pivot_ratio = 1.0;
+        self.quality.max_pivot_ratio = 1.0;
+        self.quality
+    }
+
+    /// As [`run_once`](Self::run_once). Where what is kept leaves no memory, it is given up.
     #[track_caller]
     fn run(
         &mut self,
         input: &[F],
+        changed: Option<&[u32]>,
+        options: &Options,
+        search: bool,
+    ) -> Result<Quality, FrontalError> {
+        let outcome = self.run_once(input, changed, options, search);
+        if matches!(outcome, Err(FrontalError::OutOfMemory { .. })) && self.keeping.give_up() {
+            return self.run_once(input, None, options, search);
+        }
+        outcome
+    }
+
+    /// Factorizes; without `search` on the pivots of the factorization before. If entries `changed`, the others are as before.
+    #[track_caller]
+    fn run_once(
+        &mut self,
+        input: &[F],
+        changed: Option<&[u32]>,
         options: &Options,
         search: bool,
     ) -> Result<Quality, FrontalError> {
@@ -263,6 +342,10 @@ impl<F: FrontalScalar> FrontalLu<F> {
             input,
             options,
             search,
+            partial: self
+                .keeping
+                .kept()
+                .map(|kept| kept.begin(&symbolic, changed)),
             predicted,
             shared: Shared {
                 kernels: self.kernels,
@@ -278,10 +361,13 @@ impl<F: FrontalScalar> FrontalLu<F> {
             self.tell(search)?;
             Ok(quality)
         });
-        let held = self.bytes();
+        let held = self.held();
         self.memory.shrink_to(held);
         self.quality = result?;
         self.valid = true;
+        if let Some(kept) = self.keeping.kept() {
+            kept.accept();
+        }
         Ok(self.quality)
     }
 
@@ -365,10 +451,15 @@ impl<F: FrontalScalar> FrontalLu<F> {
             .sum()
     }
 
-    /// Bytes of the factors, without the tree; of those that are here.
-    pub fn bytes(&self) -> u64 {
+    /// Bytes of the factors alone.
+    fn held(&self) -> u64 {
         let spread = self.spread.as_ref().map_or(0, Spread::bytes);
         self.store.bytes() + spread + 3 * size_of_val(&self.weights[..]) as u64
+    }
+
+    /// Bytes of the factors, without the tree; of those that are here.
+    pub fn bytes(&self) -> u64 {
+        self.held() + self.keeping.bytes()
     }
 
     /// Number of columns that were eliminated in a later front than planned, counted once for every

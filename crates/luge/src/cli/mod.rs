@@ -274,6 +274,9 @@ impl From<Error> for Failure {
             Error::RealOnly { .. } => (2, "real_only"),
             Error::NotSquare { .. } => (2, "not_square"),
             Error::OtherSize { .. }
+            | Error::OtherCount { .. }
+            | Error::NoEntry { .. }
+            | Error::TwoValues { .. }
             | Error::PermutationLength { .. }
             | Error::SignsLength { .. } => (2, "other_size"),
             Error::NotFinite { .. } => (2, "not_finite"),

@@ -65,6 +65,8 @@ impl<T: Scalar> Factors<T> {
             analyzed: Arc::new(analyzed),
             journal,
             inform: OnceLock::new(),
+            largest: None,
+            refactorized_part: None,
             _memory: memory,
         };
         factors.condition = factors.wanted_condition()?;

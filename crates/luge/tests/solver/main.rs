@@ -1,6 +1,7 @@
 //! What the solver promises, on the CPU and on the simulator. One program, because each instantiates the whole solver.
 
 mod batch;
+mod changed;
 mod corpus;
 mod dealt;
 mod dense_rows;

@@ -412,6 +412,76 @@ fn columns_alone_are_divided_by() {
     }
 }
 
+/// Refactorizes both, compares them, and returns whether that succeeded.
+fn change(
+    told: &mut BlockLu<f64>,
+    whole: &mut BlockLu<f64>,
+    values: &[f64],
+    changed: &[u32],
+    options: &Options,
+) -> bool {
+    let mut quality = Quality::default();
+    let outcome = told.refactorize_changed(values, changed, options, &mut quality);
+    let expected = refactorize(whole, values, options);
+    let outcome = outcome.map(|()| quality).map_err(|e| e.to_string());
+    assert_eq!(outcome, expected.map_err(|e| e.to_string()));
+    if outcome.is_ok() {
+        let pivots = |lu: &BlockLu<f64>| {
+            let mut pivots = Vec::new();
+            lu.for_each_pivot(|pivot| pivots.push(pivot.to_bits()));
+            pivots
+        };
+        assert!(pivots(told) == pivots(whole));
+    }
+    outcome.is_ok()
+}
+
+/// What is told of changes counts from the values that were factorized last; after a failure everything is factorized.
+#[test]
+fn changes_leave_what_a_whole_refactorization_leaves_after_failures_too() {
+    let b = Blocks::new(6);
+    for (engine, threads) in ENGINES.into_iter().flat_map(|e| [(e, 1), (e, 2)]) {
+        let plan = b.plan(engine);
+        let mut values = b.planned(&plan);
+        let options = options(threads);
+        let [mut told, mut whole] =
+            [0, 1].map(|_| BlockLu::factorize(&plan, &values, &options).unwrap().0);
+        let mut least = f64::INFINITY;
+        for first in (0..values.len()).step_by(97) {
+            let changed = [
+                first as u32,
+                (first as u32 + 3).min(values.len() as u32 - 1),
+            ];
+            let changed = if changed[0] == changed[1] {
+                &changed[..1]
+            } else {
+                &changed[..]
+            };
+            changed.iter().for_each(|&p| values[p as usize] *= 1.125);
+            assert!(change(&mut told, &mut whole, &values, changed, &options));
+            least = least.min(told.refactorized_part());
+        }
+        assert!(least < 0.2, "{engine:?}: {least}");
+        for ends in b.ptr.windows(2) {
+            // A column of zeros of a block: the engines that come before it have other values by then.
+            let range = b.cols.range(ends[0]);
+            let mut empty = values.clone();
+            let mut changed = vec![0];
+            for (number, &p) in plan.source().iter().enumerate() {
+                if range.contains(&(p as usize)) {
+                    empty[number] = 0.0;
+                    changed.push(number as u32);
+                }
+            }
+            empty[0] *= 1.5;
+            changed.dedup();
+            assert!(!change(&mut told, &mut whole, &empty, &changed, &options));
+            assert!(change(&mut told, &mut whole, &values, &[5], &options));
+            assert_eq!(told.refactorized_part(), 1.0);
+        }
+    }
+}
+
 /// Errors and reports name columns of B, whatever engine a block is with, and the next values are factorized as
 /// if nothing had been.
 #[test]

@@ -1,5 +1,6 @@
 //! The factors of the diagonal blocks, and solves with them.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use luge_frontal::{FrontalLu, FrontalScalar, RankOptions};
@@ -56,6 +57,10 @@ pub struct BlockLu<F: FrontalScalar> {
     pub(super) room: Vec<F>,
     /// What is reserved for entries above the blocks, and for the room.
     pub(super) memory: Reservation,
+    /// Whether all parts are of the values of one matrix.
+    pub(super) is_current: bool,
+    /// The operations of the last refactorization over those of a whole one.
+    pub(super) part: f64,
 }
 
 impl<F: FrontalScalar> BlockLu<F> {
@@ -122,6 +127,8 @@ impl<F: FrontalScalar> BlockLu<F> {
             above_rows,
             room: Vec::new(),
             memory,
+            is_current: true,
+            part: 1.0,
         };
         Ok((lu, quality))
     }
@@ -144,6 +151,73 @@ impl<F: FrontalScalar> BlockLu<F> {
         options: &Options,
         quality: &mut Quality,
     ) -> Result<(), NumericError> {
+        self.renew(values, None, options, quality)
+    }
+
+    /// As [`refactorize`](Self::refactorize) for `values` of which only the entries `changed`, numbers in the order of the plan,
+    /// may differ from those that were factorized last: the same factors and the same `quality`, bit for bit, for the work
+    /// on what depends on these entries. [`refactorized_part`](Self::refactorized_part) tells how much that was: all of it in
+    /// the first such call, after a call that failed, and where small pivots are replaced.
+    ///
+    /// # Errors
+    ///
+    /// As [`refactorize`](Self::refactorize).
+    ///
+    /// # Panics
+    ///
+    /// As [`refactorize`](Self::refactorize), and if the numbers do not ascend or there is no such entry.
+    #[track_caller]
+    pub fn refactorize_changed(
+        &mut self,
+        values: &(impl Entries<F> + ?Sized),
+        changed: &[u32],
+        options: &Options,
+        quality: &mut Quality,
+    ) -> Result<(), NumericError> {
+        assert!(changed.is_sorted_by(|a, b| a < b), "entries that ascend");
+        let last = changed.last().map(|&last| last as usize);
+        assert!(last < Some(self.plan.source.len()), "entries of the plan");
+        self.renew(values, Some(changed), options, quality)
+    }
+
+    /// The predicted operations of the last refactorization over those of all columns and fronts; 1 before the first.
+    pub fn refactorized_part(&self) -> f64 {
+        self.part
+    }
+
+    /// As [`renew_once`](Self::renew_once). Where what is kept for partial refactorizations leaves too little memory, it is
+    /// given up.
+    #[track_caller]
+    fn renew(
+        &mut self,
+        values: &(impl Entries<F> + ?Sized),
+        changed: Option<&[u32]>,
+        options: &Options,
+        quality: &mut Quality,
+    ) -> Result<(), NumericError> {
+        let outcome = self.renew_once(values, changed, options, quality);
+        if !matches!(outcome, Err(NumericError::OutOfMemory { .. })) {
+            return outcome;
+        }
+        let mut was_kept = self.columns.keep_nothing();
+        for front in &mut self.fronts {
+            was_kept |= front.keep_nothing();
+        }
+        if was_kept {
+            return self.renew_once(values, None, options, quality);
+        }
+        outcome
+    }
+
+    /// Factorizes other values; if entries `changed`, the others are as before.
+    #[track_caller]
+    fn renew_once(
+        &mut self,
+        values: &(impl Entries<F> + ?Sized),
+        changed: Option<&[u32]>,
+        options: &Options,
+        quality: &mut Quality,
+    ) -> Result<(), NumericError> {
         let plan = &self.plan;
         let count = plan.source.len();
         assert_eq!(values.count(), count, "one value for each entry");
@@ -152,12 +226,30 @@ impl<F: FrontalScalar> BlockLu<F> {
         if self.room.capacity() == 0 {
             self.memory.grow(plan.room_bytes::<F>())?;
         }
+        let is_current = std::mem::replace(&mut self.is_current, false);
+        // What is small, and replaced, depends on all of B.
+        let some = changed.filter(|_| is_current && max_b.is_none() && options.ranks.is_none());
+        let [mut done, mut all] = [0.0; 2];
         for (front, lu) in plan.fronts.iter().zip(&mut self.fronts) {
+            all += front.symbolic.flops();
             let options = front_options(options, max_b, None);
-            load_range_unless(&options.cancel, values, front.entries(), &mut self.room)?;
-            let measured = lu
-                .refactorize(&self.room, &options)
-                .map_err(|e| from_fronts(e, front.first_column))?;
+            let entries = front.entries();
+            let of_block = some.map(|changed| within(changed, entries.clone()));
+            if of_block.is_some_and(<[u32]>::is_empty) {
+                quality.merge(&lu.keep(), |j| front.first_column + j);
+                continue;
+            }
+            load_range_unless(&options.cancel, values, entries.clone(), &mut self.room)?;
+            let measured = match of_block {
+                Some(changed) => {
+                    let first = entries.start as u32;
+                    let changed: Vec<u32> = changed.iter().map(|&entry| entry - first).collect();
+                    lu.refactorize_changed(&self.room, &changed, &options)
+                }
+                None => lu.refactorize(&self.room, &options),
+            };
+            let measured = measured.map_err(|e| from_fronts(e, front.first_column))?;
+            done += lu.flops_done()[0];
             quality.merge(&measured, |j| front.first_column + j);
         }
         let mut measured = Quality::default();
@@ -167,11 +259,30 @@ impl<F: FrontalScalar> BlockLu<F> {
             memory: &options.memory,
             cancel: &options.cancel,
         };
+        if !is_current {
+            self.columns.forget_measured();
+        }
+        let in_columns = changed.map(|changed| within(changed, 0..plan.columns.nnz()));
         self.columns
-            .refactorize_first(&plan.columns, values, renewal, &mut measured)
+            .refactorize_first(&plan.columns, values, in_columns, renewal, &mut measured)
             .map_err(|e| plan.in_terms_of_b(e))?;
         quality.merge(&measured, |j| plan.column_of(j));
-        values.load(count - plan.above.nnz(), &mut self.above);
+        let first_above = count - plan.above.nnz();
+        match some {
+            Some(changed) => {
+                for &entry in within(changed, first_above..count) {
+                    let at = entry as usize - first_above;
+                    values.load(entry as usize, &mut self.above[at..=at]);
+                }
+            }
+            None => values.load(first_above, &mut self.above),
+        }
+        // A multiplication of a column goes with a subtraction.
+        let [done_in_columns, all_in_columns] = self.columns.refactorized_work();
+        done += 2.0 * done_in_columns as f64;
+        all += 2.0 * all_in_columns as f64;
+        self.part = if all > 0.0 { done / all } else { 1.0 };
+        self.is_current = true;
         Ok(())
     }
 
@@ -508,6 +619,12 @@ impl<F: FrontalScalar> BlockLu<F> {
         }
         Ok(())
     }
+}
+
+/// Those of some ascending numbers that are in a range.
+fn within(numbers: &[u32], range: Range<usize>) -> &[u32] {
+    let below = |end: usize| numbers.partition_point(|&number| (number as usize) < end);
+    &numbers[below(range.start)..below(range.end)]
 }
 
 /// The largest product of two numbers in the same place; NaN if one is.

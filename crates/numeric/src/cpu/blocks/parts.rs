@@ -238,6 +238,8 @@ impl<F: FrontalScalar> BlockLu<F> {
             above_rows,
             room: Vec::new(),
             memory,
+            is_current: true,
+            part: 1.0,
         })
     }
 }

@@ -7,6 +7,8 @@
 use luge_sparse::{Quality, RealScalar, Scalar, enlarge, lessen};
 use rayon::prelude::*;
 
+use super::changed::Measured;
+
 /// `value` times ±1, pseudo-random by row: a bit of a Weyl sequence goes to the sign.
 #[inline(always)]
 pub(super) fn weighted<W: Scalar>(row: u32, value: W) -> W {
@@ -224,13 +226,23 @@ impl Report {
         };
     }
 
-    /// The report on a matrix whose columns have these ‖|L|·|U|·e_k‖₁ and pivots.
+    /// The report on a matrix whose columns have these ‖|L|·|U|·e_k‖₁ and pivots; `measured` is the rest, if it was
+    /// kept and not [reported](Self::column) of each.
     pub(super) fn finish<F: Scalar>(
         mut self,
         products: &[f64],
         pivots: &[F],
+        measured: Option<&[Measured]>,
         threads: usize,
     ) -> Quality {
+        let measured = measured
+            .unwrap_or_default()
+            .iter()
+            .zip(products)
+            .enumerate();
+        for (k, (&Measured { norm, residual }, &product)) in measured {
+            self.quality.add_column(k, norm, product, residual);
+        }
         let extremes = if threads > 1 && products.len() > STRETCH {
             let products = products.par_chunks(STRETCH);
             let stretches = products.zip(pivots.par_chunks(STRETCH));
@@ -267,7 +279,7 @@ mod tests {
         report.column(1, &check(f64::INFINITY, f64::INFINITY, 0.0));
         assert!(
             !report
-                .finish(&[4.0, f64::INFINITY], &[2.0, 1.0], 1)
+                .finish(&[4.0, f64::INFINITY], &[2.0, 1.0], None, 1)
                 .is_finite()
         );
     }
@@ -280,7 +292,7 @@ mod tests {
                 let (mut products, mut pivots) = (vec![3.0; n], vec![-2.0; n]);
                 (products[at], pivots[at]) = (6.0, 1.5);
                 for threads in [1, 2] {
-                    let quality = Report::new().finish(&products, &pivots, threads);
+                    let quality = Report::new().finish(&products, &pivots, None, threads);
                     let largest = if n == 1 { 1.5 } else { 2.0 };
                     assert_eq!(quality.max_product, 6.0, "{n}, {at}");
                     assert_eq!((quality.min_pivot, quality.max_pivot), (1.5, largest));
@@ -288,7 +300,7 @@ mod tests {
                 }
             }
         }
-        let empty = Report::new().finish::<f64>(&[], &[], 1);
+        let empty = Report::new().finish::<f64>(&[], &[], None, 1);
         assert_eq!(empty, Quality::default());
     }
 }

@@ -870,7 +870,7 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
         // Room that is left over would stay for as long as the factors do.
         lower.shrink(&mut memory);
         self.upper.shrink(&mut memory);
-        let quality = self.report.finish(&self.products, &self.pivots, 1);
+        let quality = self.report.finish(&self.products, &self.pivots, None, 1);
         let mut lu = ColumnLu {
             row_perm: if self.exchanged {
                 RowPerm::new(self.row_at)

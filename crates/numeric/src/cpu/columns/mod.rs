@@ -7,6 +7,7 @@
 //! | `reach` | the set of columns that a column still has to subtract |
 //! | `plan`, `refactorize` | new values on the pattern and the pivots of a finished factorization |
 //! | `solve` | both triangular solves and their transposes, on one diagonal block, for many vectors |
+//! | `changed` | which columns follow from entries that changed, and what is kept of the others |
 //! | `check` | growth and checksum, measured while the columns are at hand |
 //! | `parts` | factors that are written down, and put together again |
 //!
@@ -25,6 +26,7 @@
 //!
 //! Cost: O(flops) time; memory for L and U as found, and O(n).
 
+mod changed;
 mod check;
 mod factorize;
 mod parts;

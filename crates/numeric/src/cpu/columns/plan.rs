@@ -1,9 +1,12 @@
 //! What a refactorization knows in advance.
 
+use std::ops::Range;
+
 use luge_sparse::etree::{NONE, try_elimination_tree};
 use luge_sparse::{CancelFlag, Cancelled, CompressedPattern, Scalar};
 
 use super::ColumnLu;
+use super::changed::Kept;
 use super::check::{Sums, is_negative};
 use super::refactorize::{Progress, Scratch};
 
@@ -59,7 +62,7 @@ pub(super) struct Layout {
     /// Each column after those that it subtracts: the tasks one by one, then the columns above.
     pub(super) steps: Vec<Step>,
     /// Where each task starts among the steps, and where the columns above start.
-    task_ptr: Vec<usize>,
+    pub(super) task_ptr: Vec<usize>,
     /// By column.
     pub(super) is_above: Vec<bool>,
     /// Whether the columns above the tasks are shared among threads.
@@ -73,7 +76,7 @@ pub(super) struct Layout {
     /// Start of each column of L.
     pub(super) lower_ptr: Vec<usize>,
     /// Multiplications.
-    work: u64,
+    pub(super) work: u64,
 }
 
 impl Layout {
@@ -81,12 +84,29 @@ impl Layout {
         self.task_ptr.len() - 1
     }
 
-    pub(super) fn task(&self, task: usize) -> &[Step] {
-        &self.steps[self.task_ptr[task]..self.task_ptr[task + 1]]
+    /// The steps of a task, and those above the tasks.
+    pub(super) fn task(&self, task: usize) -> Range<usize> {
+        self.task_ptr[task]..self.task_ptr[task + 1]
     }
 
-    pub(super) fn above(&self) -> &[Step] {
-        &self.steps[self.task_ptr[self.tasks()]..]
+    pub(super) fn above(&self) -> Range<usize> {
+        self.task_ptr[self.tasks()]..self.steps.len()
+    }
+
+    /// Multiplications and entries of a step; `upper` has the rows of U by columns.
+    pub(super) fn work_of(&self, step: usize, upper: &[u32]) -> u64 {
+        let step = &self.steps[step];
+        let (num_upper, num_lower) = (step.num_upper as usize, step.num_lower as usize);
+        let products = if step.listed {
+            step.num_products as usize
+        } else {
+            let above = upper[step.upper..step.upper + num_upper].iter();
+            let lower_ptr = &self.lower_ptr;
+            above
+                .map(|&j| lower_ptr[j as usize + 1] - lower_ptr[j as usize])
+                .sum()
+        };
+        (products + num_upper + 1 + num_lower) as u64
     }
 
     pub(super) fn scratch<F: Scalar>(&self) -> Scratch<F> {
@@ -104,6 +124,10 @@ pub(super) struct Plan<F: Scalar> {
     pub(super) b: Vec<F>,
     pub(super) sums: Vec<Sums<F::Wide>>,
     pub(super) progress: Progress,
+    /// Made by the first call that is told what changed.
+    pub(super) kept: Option<Kept>,
+    /// Whether it is not to be made, since memory is short.
+    pub(super) keeps_nothing: bool,
 }
 
 impl<F: Scalar> Plan<F> {
@@ -242,12 +266,14 @@ impl<F: Scalar> Plan<F> {
             b: Vec::new(),
             sums: vec![Sums::default(); n],
             progress: Progress::new(n),
+            kept: None,
+            keeps_nothing: false,
         })
     }
 
-    /// How many of `threads` pay for themselves.
-    pub(super) fn useful_threads(&self, threads: usize) -> usize {
-        if self.layout.work < WORTH_THREADS {
+    /// How many of `threads` pay for themselves in so many multiplications.
+    pub(super) fn useful_threads(work: u64, threads: usize) -> usize {
+        if work < WORTH_THREADS {
             1
         } else {
             threads.clamp(1, 256)
@@ -272,6 +298,7 @@ impl<F: Scalar> Plan<F> {
             + size_of_val(&*self.sums)
             + scratch) as u64
             + self.progress.bytes()
+            + self.kept.as_ref().map_or(0, Kept::bytes)
     }
 }
 

@@ -19,6 +19,7 @@
 //! column from there, a thread waits until that is done. It was claimed earlier, so the smallest
 //! unfinished column never waits, and all get done however few threads really run.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use luge_sparse::num_traits::Float;
@@ -28,9 +29,10 @@ use luge_sparse::{
 };
 use rayon::prelude::*;
 
+use super::changed::{Changed, Kept, Measured, Part};
 use super::check::{ColumnCheck, Report, Sums};
 use super::factorize::resolve;
-use super::plan::{MOST_LISTED, Plan, Product, Step};
+use super::plan::{Layout, MOST_LISTED, Plan, Product, Step};
 use super::{ColumnLu, Options};
 use crate::cpu::entries::{Entries, STRETCH};
 use crate::error::NumericError;
@@ -83,11 +85,80 @@ impl<F: Scalar> ColumnLu<F> {
             memory: &options.memory,
             cancel: &options.cancel,
         };
-        self.refactorize_first(cols, values, options, &mut quality)?;
+        self.refactorize_first(cols, values, None, options, &mut quality)?;
         Ok(quality)
     }
 
-    /// As [`refactorize`](Self::refactorize), for the first of the values. What was measured is written to `quality`.
+    /// As [`refactorize`](Self::refactorize) for `values` of which only the entries `changed` may differ from those that were
+    /// factorized last: what it leaves, and tells, is the same, bit for bit. Only columns on the paths from these entries
+    /// are computed again, if what was measured of the others is known: from the second such call on, unless a call
+    /// failed, and where small pivots are not replaced.
+    ///
+    /// # Errors
+    ///
+    /// As [`refactorize`](Self::refactorize).
+    ///
+    /// # Panics
+    ///
+    /// As [`refactorize`](Self::refactorize), and if the numbers of the entries do not ascend, or there is no such entry.
+    #[track_caller]
+    pub fn refactorize_changed(
+        &mut self,
+        cols: &CompressedPattern,
+        values: &(impl Entries<F> + ?Sized),
+        changed: &[u32],
+        options: &Options,
+    ) -> Result<Quality, NumericError> {
+        assert_eq!(cols.nnz(), values.count(), "one value for each entry of B");
+        assert!(changed.is_sorted_by(|a, b| a < b), "entries that ascend");
+        assert!(
+            changed
+                .last()
+                .is_none_or(|&last| (last as usize) < cols.nnz()),
+            "entries of B"
+        );
+        let mut quality = Quality::default();
+        let options = Renewal {
+            pivots: options.pivots,
+            threads: options.threads,
+            memory: &options.memory,
+            cancel: &options.cancel,
+        };
+        self.refactorize_first(cols, values, Some(changed), options, &mut quality)?;
+        Ok(quality)
+    }
+
+    /// Multiplications of the last refactorization, and of one of all columns; none before the first.
+    pub(in crate::cpu) fn refactorized_work(&self) -> [u64; 2] {
+        self.plan.as_ref().map_or([0, 0], |plan| {
+            let all = plan.layout.work;
+            [plan.kept.as_ref().map_or(all, |kept| kept.work), all]
+        })
+    }
+
+    /// Gives back what is kept for refactorizations of some columns, from now on; whether there was something.
+    pub(in crate::cpu) fn keep_nothing(&mut self) -> bool {
+        let Some(plan) = self.plan.as_mut() else {
+            return false;
+        };
+        plan.keeps_nothing = true;
+        let was_kept = plan.kept.take().is_some();
+        if was_kept {
+            let bytes = Kept::bytes_for(self.n(), self.entries, self.unz());
+            self.of_plan.shrink_to(self.of_plan.bytes() - bytes);
+        }
+        was_kept
+    }
+
+    /// Has the next refactorization compute all columns, whatever it is told of changes.
+    pub(in crate::cpu) fn forget_measured(&mut self) {
+        if let Some(kept) = self.plan.as_mut().and_then(|plan| plan.kept.as_mut()) {
+            kept.forget();
+        }
+    }
+
+    /// As [`refactorize`](Self::refactorize), for the first of the values, or those entries among them that
+    /// [changed](Self::refactorize_changed). What was measured is written to `quality`.
     // Within its caller the loop over the columns runs out of registers: up to a tenth slower.
     #[inline(never)]
     #[track_caller]
@@ -95,6 +166,7 @@ impl<F: Scalar> ColumnLu<F> {
         &mut self,
         cols: &CompressedPattern,
         values: &(impl Entries<F> + ?Sized),
+        changed: Option<&[u32]>,
         options: Renewal<'_>,
         quality: &mut Quality,
     ) -> Result<(), NumericError> {
@@ -119,67 +191,156 @@ impl<F: Scalar> ColumnLu<F> {
         else {
             unreachable!("just made");
         };
-        let threads = plan.useful_threads(options.threads);
-        plan.b.resize(cols.nnz(), F::zero());
-        if threads == 1 {
-            values.load(0, &mut plan.b);
-        } else {
-            let stretches = plan.b.par_chunks_mut(STRETCH).enumerate();
-            stretches.for_each(|(number, stretch)| values.load(number * STRETCH, stretch));
-        }
-        plan.scratch
-            .reserve_exact(threads.saturating_sub(plan.scratch.len()));
-        plan.scratch.resize_with(threads, || plan.layout.scratch());
-        let mut report = {
-            let shared = Shared {
-                plan: &plan.layout,
-                b: &plan.b,
-                resolved,
-                lower_idx: &self.lower.idx,
-                upper_idx: &self.upper.idx,
-                lower: self.lower.values.as_mut_ptr(),
-                upper: self.upper.values.as_mut_ptr(),
-                pivots: self.pivots.as_mut_ptr(),
-                inverse_pivots: inverse_pivots.as_mut_ptr(),
-                sums: plan.sums.as_mut_ptr(),
-                products: self.products.as_mut_ptr(),
-                cancel: options.cancel,
-            };
-            if threads == 1 {
-                let scratch = &mut plan.scratch[0];
-                let mut report = Report::new();
-                for steps in plan.layout.steps.chunks(STRIDE) {
-                    options.cancel.check()?;
-                    for step in steps {
-                        if !step.listed {
-                            options.cancel.check()?;
-                        }
-                        // SAFETY: one thread goes through the steps in their order, in which a column
-                        // comes after those that it subtracts; nobody else has the factors.
-                        unsafe { shared.column(step, scratch, &mut report, &mut |_| ()) };
-                    }
-                }
-                report
-            } else {
-                plan.progress.reset();
-                shared.run_threads(&plan.progress, &mut plan.scratch[..threads]);
-                if *plan.progress.stop.get_mut() {
-                    return Err(Cancelled.into());
-                }
-                let mut report = Report::new();
-                for scratch in &plan.scratch[..threads] {
-                    report.join(&scratch.report);
-                }
-                report
+        let Plan {
+            layout,
+            scratch,
+            b,
+            sums,
+            progress,
+            kept,
+            keeps_nothing,
+        } = plan;
+        if changed.is_some() && kept.is_none() && !*keeps_nothing {
+            let bytes = Kept::bytes_for(n, cols.nnz(), self.upper.idx.len());
+            // Without memory for it, and for work that is to come, everything is computed, as before.
+            let has_room = bytes <= options.memory.available() / 2;
+            if has_room && self.of_plan.grow(bytes).is_ok() {
+                *kept = Some(Kept::new(layout, &self.upper, options.cancel)?);
             }
+        }
+        // Whether a pivot is small depends on all of B where small ones are replaced.
+        let changed = changed.filter(|_| !options.pivots.replaces());
+        let upper_idx = &self.upper.idx;
+        let changes = match kept.as_mut() {
+            Some(kept) => Some(kept.changes(layout, cols, upper_idx, changed, options.cancel)?),
+            None => None,
+        };
+        let work = changes.as_ref().map_or(layout.work, |changes| changes.work);
+        let threads = Plan::<F>::useful_threads(work, options.threads);
+        match &changes {
+            Some(Changed {
+                entries: Some(entries),
+                ..
+            }) => {
+                for &entry in *entries {
+                    let entry = entry as usize;
+                    values.load(entry, &mut b[entry..=entry]);
+                }
+            }
+            _ => {
+                b.resize(cols.nnz(), F::zero());
+                if threads == 1 {
+                    values.load(0, b);
+                } else {
+                    let stretches = b.par_chunks_mut(STRETCH).enumerate();
+                    stretches.for_each(|(number, b)| values.load(number * STRETCH, b));
+                }
+            }
+        }
+        scratch.reserve_exact(threads.saturating_sub(scratch.len()));
+        scratch.resize_with(threads, || layout.scratch());
+        let shared = Shared {
+            plan: layout,
+            b,
+            resolved,
+            lower_idx: &self.lower.idx,
+            upper_idx: &self.upper.idx,
+            lower: self.lower.values.as_mut_ptr(),
+            upper: self.upper.values.as_mut_ptr(),
+            pivots: self.pivots.as_mut_ptr(),
+            inverse_pivots: inverse_pivots.as_mut_ptr(),
+            sums: sums.as_mut_ptr(),
+            products: self.products.as_mut_ptr(),
+            measured: match &changes {
+                Some(changes) => changes.measured,
+                None => std::ptr::null_mut(),
+            },
+            cancel: options.cancel,
+        };
+        let scratch = &mut scratch[..threads];
+        let mut report = match &changes {
+            None => shared.run(&Whole(layout), progress, scratch)?,
+            Some(changes) => shared.run(&changes.part, progress, scratch)?,
         };
         if let Some(column) = report.zero_pivot.take() {
             return Err(NumericError::ZeroPivot { column });
         }
-        *quality = report.finish(&self.products, &self.pivots, threads);
+        let measured = kept.as_mut().map(|kept| kept.accept());
+        *quality = report.finish(&self.products, &self.pivots, measured, threads);
         quality.num_off_diagonal = self.num_off_diagonal;
         self.is_invertible = quality.min_pivot >= F::Real::min_positive_value().to_f64();
         Ok(())
+    }
+}
+
+/// Which steps of the plan are gone through, in which order: the tasks one by one, then those above.
+pub(super) trait Walk: Sync {
+    /// Whether what is measured of each column is kept.
+    const KEEPS: bool;
+
+    /// Steps of each task, and those above the tasks.
+    fn tasks(&self) -> usize;
+    fn task(&self, task: usize) -> Range<usize>;
+    fn above(&self) -> Range<usize>;
+
+    fn step(&self, at: usize) -> &Step;
+
+    /// Whether column `j` is computed, and not in a task.
+    fn is_above(&self, j: u32) -> bool;
+}
+
+/// All steps.
+struct Whole<'a>(&'a Layout);
+
+impl Walk for Whole<'_> {
+    const KEEPS: bool = false;
+
+    fn tasks(&self) -> usize {
+        self.0.tasks()
+    }
+
+    fn task(&self, task: usize) -> Range<usize> {
+        self.0.task(task)
+    }
+
+    fn above(&self) -> Range<usize> {
+        self.0.above()
+    }
+
+    #[inline(always)]
+    fn step(&self, at: usize) -> &Step {
+        &self.0.steps[at]
+    }
+
+    #[inline(always)]
+    fn is_above(&self, j: u32) -> bool {
+        self.0.is_above[j as usize]
+    }
+}
+
+impl Walk for Part<'_> {
+    const KEEPS: bool = true;
+
+    fn tasks(&self) -> usize {
+        self.task_ptr.len() - 1
+    }
+
+    fn task(&self, task: usize) -> Range<usize> {
+        self.task_ptr[task]..self.task_ptr[task + 1]
+    }
+
+    fn above(&self) -> Range<usize> {
+        self.task_ptr[self.tasks()]..self.steps.len()
+    }
+
+    #[inline(always)]
+    fn step(&self, at: usize) -> &Step {
+        &self.layout.steps[self.steps[at] as usize]
+    }
+
+    #[inline(always)]
+    fn is_above(&self, j: u32) -> bool {
+        self.is_in(j) && self.layout.is_above[j as usize]
     }
 }
 
@@ -282,6 +443,8 @@ struct Shared<'a, F: Scalar> {
     inverse_pivots: *mut F,
     sums: *mut Sums<F::Wide>,
     products: *mut f64,
+    /// By column, where it is kept.
+    measured: *mut Measured,
     cancel: &'a CancelFlag,
 }
 
@@ -290,29 +453,65 @@ struct Shared<'a, F: Scalar> {
 unsafe impl<F: Scalar> Sync for Shared<'_, F> {}
 
 impl<F: Scalar> Shared<'_, F> {
-    /// Lets `scratch.len()` threads do all steps: this one and others of rayon's current pool.
-    fn run_threads(&self, progress: &Progress, scratch: &mut [Scratch<F>]) {
+    /// Does all steps of a walk, with one thread for each scratch: this one and others of rayon's current pool.
+    fn run<W: Walk>(
+        &self,
+        walk: &W,
+        progress: &mut Progress,
+        scratch: &mut [Scratch<F>],
+    ) -> Result<Report, Cancelled> {
+        let [scratch] = scratch else {
+            progress.reset();
+            self.run_threads(walk, progress, scratch);
+            if *progress.stop.get_mut() {
+                return Err(Cancelled);
+            }
+            let mut report = Report::new();
+            for scratch in scratch {
+                report.join(&scratch.report);
+            }
+            return Ok(report);
+        };
+        let mut report = Report::new();
+        let end = walk.above().end;
+        for first in (0..end).step_by(STRIDE) {
+            self.cancel.check()?;
+            for at in first..end.min(first + STRIDE) {
+                let step = walk.step(at);
+                if !step.listed {
+                    self.cancel.check()?;
+                }
+                // SAFETY: one thread goes through the steps in their order, in which a column
+                // comes after those that it subtracts; nobody else has the factors.
+                unsafe { self.column::<W>(step, scratch, &mut report, &mut |_| ()) };
+            }
+        }
+        Ok(report)
+    }
+
+    fn run_threads<W: Walk>(&self, walk: &W, progress: &Progress, scratch: &mut [Scratch<F>]) {
         let Some((own, others)) = scratch.split_first_mut() else {
             return;
         };
         rayon::in_place_scope(|scope| {
             for scratch in others {
-                scope.spawn(|_| self.work(progress, scratch));
+                scope.spawn(|_| self.work(walk, progress, scratch));
             }
-            self.work(progress, own);
+            self.work(walk, progress, own);
         });
     }
 
     /// Claims tasks until there are none, then columns above them.
-    fn work(&self, progress: &Progress, scratch: &mut Scratch<F>) {
+    fn work<W: Walk>(&self, walk: &W, progress: &Progress, scratch: &mut Scratch<F>) {
         let mut report = Report::new();
-        let tasks = self.plan.tasks();
+        let tasks = walk.tasks();
         loop {
             let task = progress.claimed.fetch_add(1, Ordering::Relaxed);
             if task >= tasks {
                 break;
             }
-            for (number, step) in self.plan.task(task).iter().enumerate() {
+            for (number, at) in walk.task(task).enumerate() {
+                let step = walk.step(at);
                 let looks = !step.listed || number.is_multiple_of(STRIDE);
                 if looks && self.cancel.is_cancelled() {
                     progress.stop.store(true, Ordering::Relaxed);
@@ -320,7 +519,7 @@ impl<F: Scalar> Shared<'_, F> {
                 }
                 // SAFETY: this task is claimed by this thread alone; its steps are whole subtrees in
                 // an order of need, so what a step reads was written within the task.
-                unsafe { self.column(step, scratch, &mut report, &mut |_| ()) };
+                unsafe { self.column::<W>(step, scratch, &mut report, &mut |_| ()) };
             }
             // Release: who sees the count sees the columns.
             progress.finished.fetch_add(1, Ordering::Release);
@@ -329,7 +528,7 @@ impl<F: Scalar> Shared<'_, F> {
         if !wait(&progress.stop, all_finished) {
             return;
         }
-        let above = self.plan.above();
+        let above = walk.above();
         let chunk = if self.plan.pipelined {
             1
         } else {
@@ -340,14 +539,15 @@ impl<F: Scalar> Shared<'_, F> {
             if first >= above.len() {
                 break;
             }
-            for step in &above[first..above.len().min(first + chunk)] {
+            for at in above.start + first..above.end.min(above.start + first + chunk) {
+                let step = walk.step(at);
                 if self.cancel.is_cancelled() {
                     progress.stop.store(true, Ordering::Relaxed);
                     break 'claims;
                 }
                 let mut stopped = false;
                 let mut needs = |j: u32| {
-                    if chunk == 1 && self.plan.is_above[j as usize] {
+                    if chunk == 1 && walk.is_above(j) {
                         let done = &progress.done[j as usize];
                         let ready = || done.load(Ordering::Acquire) == progress.round;
                         stopped |= !wait(&progress.stop, ready);
@@ -355,7 +555,7 @@ impl<F: Scalar> Shared<'_, F> {
                 };
                 // SAFETY: this column is claimed by this thread alone. What it reads is in a finished
                 // task, or was waited for, or (if one thread takes all) comes earlier.
-                unsafe { self.column(step, scratch, &mut report, &mut needs) };
+                unsafe { self.column::<W>(step, scratch, &mut report, &mut needs) };
                 if stopped {
                     break 'claims;
                 }
@@ -373,7 +573,7 @@ impl<F: Scalar> Shared<'_, F> {
     /// by this thread; nobody else reads or writes this column meanwhile. `step` is one of the plan's,
     /// the plan is that of these factors, and `scratch` was made by it.
     #[inline(always)]
-    unsafe fn column(
+    unsafe fn column<W: Walk>(
         &self,
         step: &Step,
         scratch: &mut Scratch<F>,
@@ -461,7 +661,11 @@ impl<F: Scalar> Shared<'_, F> {
                 }
             }
             check.upper(sums, pivot.widen());
-            report.column(k as usize, &check);
+            if W::KEEPS {
+                *self.measured.add(k as usize) = Measured::of(&check);
+            } else {
+                report.column(k as usize, &check);
+            }
             *self.sums.add(k as usize) = sums;
             *self.products.add(k as usize) = check.product;
         }

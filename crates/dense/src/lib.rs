@@ -17,7 +17,7 @@ pub use dense::{CheckFront, CheckPart, Gemm};
 pub use pivot::{FrontPanels, PivotEvents};
 pub use symmetric::{
     BLOCK_COLUMNS, BlockScratch, CheckLower, Progress, SymmetricEvent, SymmetricPanel,
-    inverse_of_two,
+    inverse_of_two, is_regular,
 };
 
 use std::sync::OnceLock;

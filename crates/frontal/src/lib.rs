@@ -60,6 +60,8 @@ mod factorize;
 #[cfg(feature = "gpu")]
 pub mod gpu;
 mod grouped;
+#[cfg(all(debug_assertions, not(test)))]
+mod instances;
 mod layout;
 mod ldlt;
 mod lu;

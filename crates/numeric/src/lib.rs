@@ -19,6 +19,8 @@ pub mod cpu;
 mod error;
 #[cfg(feature = "gpu")]
 pub mod gpu;
+#[cfg(all(debug_assertions, not(test)))]
+mod instances;
 mod pattern;
 mod pivots;
 

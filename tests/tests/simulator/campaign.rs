@@ -30,19 +30,15 @@ fn jobs() -> usize {
 
 #[test]
 fn every_statement_holds_on_the_cpu() {
-    for seed in [1, 2] {
-        hold(Settings::new(Backend::Cpu, seed, 2000));
-    }
+    hold(Settings::new(Backend::Cpu, 1, 2000));
 }
 
 #[test]
 fn every_statement_holds_for_symmetric_matrices() {
-    for seed in [1, 2] {
-        hold(Settings {
-            symmetric: true,
-            ..Settings::new(Backend::Cpu, seed, 1000)
-        });
-    }
+    hold(Settings {
+        symmetric: true,
+        ..Settings::new(Backend::Cpu, 1, 1000)
+    });
 }
 
 #[test]

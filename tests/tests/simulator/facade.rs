@@ -56,33 +56,33 @@ fn sample(a: &CsMat<f64>, seed: u64) -> CsMat<f64> {
 /// On a GPU the time is that of the driver's compiler; the simulator has none.
 #[test]
 fn a_solver_loads_its_kernels_when_it_is_made() {
-    for backend in choices() {
-        for device_engine in [DeviceEngine::Tree, DeviceEngine::Columns] {
-            for precision in [FactorPrecision::Matrix, FactorPrecision::Single] {
-                let solver = Solver::new(
-                    Options::default()
-                        .backend(backend)
-                        .device_engine(device_engine)
-                        .precision(precision),
-                )
-                .unwrap();
-                let device = solver.stream().unwrap().device();
-                let modules = device.loaded_modules();
-                assert_eq!(device.module_load_seconds() > 0.0, is_gpu());
-                let mut is_estimated = false;
-                for a in matrices() {
-                    let mut factors = solver.analyze(&a).unwrap().factorize(&a).unwrap();
-                    let (b, _) = known_solution(&a);
-                    factors.solve(&b).unwrap();
-                    is_estimated |= factors.inform().rcond.is_some();
-                    factors.refactorize(&sample(&a, 1)).unwrap();
-                }
-                // An estimate of the condition solves with the transpose, which few matrices need.
-                assert!(
-                    is_estimated || device.loaded_modules() == modules,
-                    "{device_engine:?}, {precision:?}: a list of kernels lacks one"
-                );
+    // Which kernels there are has nothing to do with schedules.
+    let backend = choices()[0];
+    for device_engine in [DeviceEngine::Tree, DeviceEngine::Columns] {
+        for precision in [FactorPrecision::Matrix, FactorPrecision::Single] {
+            let solver = Solver::new(
+                Options::default()
+                    .backend(backend)
+                    .device_engine(device_engine)
+                    .precision(precision),
+            )
+            .unwrap();
+            let device = solver.stream().unwrap().device();
+            let modules = device.loaded_modules();
+            assert_eq!(device.module_load_seconds() > 0.0, is_gpu());
+            let mut is_estimated = false;
+            for a in matrices() {
+                let mut factors = solver.analyze(&a).unwrap().factorize(&a).unwrap();
+                let (b, _) = known_solution(&a);
+                factors.solve(&b).unwrap();
+                is_estimated |= factors.inform().rcond.is_some();
+                factors.refactorize(&sample(&a, 1)).unwrap();
             }
+            // An estimate of the condition solves with the transpose, which few matrices need.
+            assert!(
+                is_estimated || device.loaded_modules() == modules,
+                "{device_engine:?}, {precision:?}: a list of kernels lacks one"
+            );
         }
     }
 }
@@ -208,7 +208,8 @@ fn batches_on_several_streams_have_the_bits_of_their_systems() {
                 Err(Error::System { system: 2, .. })
             ));
             let mut alone: Vec<_> = first.iter().map(|a| analysis.factorize(a).ok()).collect();
-            for round in 1..4 {
+            let rounds = if number == 0 { 3 } else { 1 };
+            for round in 1..=rounds {
                 let mut next = systems(round * count);
                 next[round].data_mut()[0] = f64::NAN;
                 let values = stream.upload(&values_of(&next)).unwrap();

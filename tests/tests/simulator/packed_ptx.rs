@@ -138,3 +138,80 @@ fn images_without_their_base_are_refused() {
     assert_eq!(read(&module, 0).as_deref(), Some("a\n"));
     assert_eq!(read(&module, 1), None);
 }
+
+/// What is read of an image that is whole, packed so.
+fn numbered(packed: &str) -> Option<String> {
+    read(&module(&[(90, &format!("whole\n{packed}"))]), 0)
+}
+
+/// What is read of an image that these runs make of another one.
+fn patched(base: &str, runs: &str) -> Option<String> {
+    let images = [format!("whole\n{base}"), format!("patch 90\n{runs}")];
+    read(&module(&[(90, &images[0]), (80, &images[1])]), 1)
+}
+
+#[test]
+fn numbers_are_sums_of_differences_by_class() {
+    let packed = "add.s64 %rd7, %rd2, %rd-2;\nmov.u32 %r3, %tid.x; .reg .b32 %r<4>; @%p1 bra; 5 % %SPL %r0\n";
+    let text =
+        "add.s64 %rd7, %rd9, %rd7;\nmov.u32 %r3, %tid.x; .reg .b32 %r<4>; @%p1 bra; 5 % %SPL %r3\n";
+    assert_eq!(numbered(packed).as_deref(), Some(text));
+    assert_eq!(numbered("").as_deref(), Some(""));
+    assert_eq!(
+        numbered("%r5 }\n} %r5 %r-1\n}").as_deref(),
+        Some("%r5 }\n} %r5 %r4\n}")
+    );
+    let largest = "%r18446744073709551615";
+    assert_eq!(numbered(largest).as_deref(), Some(largest));
+}
+
+#[test]
+fn numbers_out_of_range_are_refused() {
+    for text in [
+        "%r-1",
+        "%r5 %r-6",
+        "%r18446744073709551615 %r1",
+        "%r18446744073709551616",
+    ] {
+        assert_eq!(numbered(text), None, "{text}");
+    }
+}
+
+#[test]
+fn a_patch_takes_lines_of_the_base_and_its_own() {
+    let base = "a\nb\nc\nd";
+    let runs = "=1 2\n+2\nx\n=9 9\n=-3 1\n=2 1\n";
+    assert_eq!(patched(base, runs).as_deref(), Some("b\nc\nx\n=9 9\na\nd"));
+    assert_eq!(patched(base, "").as_deref(), Some(""));
+    assert_eq!(patched("", "+1\nlast").as_deref(), Some("last"));
+}
+
+#[test]
+fn runs_that_do_not_fit_are_refused() {
+    for runs in [
+        "=0 5\n",
+        "=5 0\n",
+        "=-1 1\n",
+        "=1 18446744073709551615\n",
+        "=0\n",
+        "=0 1",
+        "=x 1\n",
+        "+2\nx\n",
+        "+-1\n",
+        "a\n",
+        "\n",
+    ] {
+        assert_eq!(patched("a\nb\nc\nd", runs), None, "{runs:?}");
+    }
+}
+
+#[test]
+fn the_first_line_says_what_follows() {
+    let base = "whole\na\n";
+    assert_eq!(read(&module(&[(90, base)]), 0).as_deref(), Some("a\n"));
+    let of_patch = |packed| read(&module(&[(90, base), (80, packed)]), 1);
+    assert_eq!(of_patch("patch 90\n=0 1\n").as_deref(), Some("a\n"));
+    for packed in ["", "whole", "Whole\n", "patch\n", "patch x\n", "patch -1\n"] {
+        assert_eq!(of_patch(packed), None, "{packed:?}");
+    }
+}

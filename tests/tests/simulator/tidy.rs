@@ -1,6 +1,7 @@
-//! How long functions and files may be, read from the text of the sources without their unit tests.
+//! How long functions and files may be, read from the text of the sources without their unit tests. What is longer is on a list with
+//! its reason, and comes off it when it is shorter.
 //!
-//! What is longer is on a list with its reason, and comes off it when it is shorter.
+//! And that unit tests stand where they are built: a library with `test = false` has none.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -239,6 +240,47 @@ fn long_functions_have_a_reason() {
     }
     reasons.retain(|_, is_long| !*is_long);
     assert!(reasons.is_empty(), "no longer too long: {reasons:?}");
+}
+
+/// Whether the library of a manifest is built without its unit tests.
+fn leaves_out_unit_tests(manifest: &str) -> bool {
+    let lib = manifest.split_once("[lib]\n").map_or("", |(_, lib)| lib);
+    let lib = lib.split("\n[").next().unwrap_or_default();
+    lib.lines().any(|line| line == "test = false")
+}
+
+#[test]
+fn libraries_that_are_not_tested_have_no_unit_tests() {
+    let mut left_out = 0;
+    for path in sources() {
+        let package = path
+            .ancestors()
+            .find(|folder| folder.join("Cargo.toml").exists());
+        let manifest = package.expect("a package").join("Cargo.toml");
+        let manifest = fs::read_to_string(manifest).expect("a manifest");
+        if leaves_out_unit_tests(&manifest) {
+            left_out += 1;
+            let text = fs::read_to_string(&path).expect("a source file");
+            let is_test = |line: &str| line.trim_start().starts_with("#[test]");
+            assert!(
+                !text.lines().any(is_test),
+                "{} has unit tests that nobody builds",
+                name_of(&path)
+            );
+        }
+    }
+    assert!(left_out > 0, "there are such libraries");
+}
+
+#[test]
+fn manifests_say_whether_unit_tests_are_left_out() {
+    assert!(leaves_out_unit_tests(
+        "[package]\n\n[lib]\ntest = false\n\n[lints]\n"
+    ));
+    assert!(!leaves_out_unit_tests(
+        "[lib]\ndoctest = false\n\n[[bin]]\ntest = false\n"
+    ));
+    assert!(!leaves_out_unit_tests("[[bin]]\ntest = false\n"));
 }
 
 #[test]

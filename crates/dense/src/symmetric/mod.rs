@@ -153,11 +153,11 @@ pub fn inverse_of_two<F: Scalar>(form: Form, [d11, d21, d22]: [F; 3]) -> [F; 3] 
     [d22, -d21, d11].map(|entry| entry.over_real(size).quotient(determinant))
 }
 
-/// Whether the determinant of a block of order 2 is more than the rounding error of the products it is the difference of:
+/// Whether a block of order 2 may be a pivot, as [`inverse_of_two`] takes it: its determinant is more than the rounding error of the products it is the difference of:
 /// at least half as large as the larger of them. It must be normal in the units of the largest entry too, so that the
 /// inverse does not overflow.
 #[inline(always)]
-fn is_regular<F: Scalar>(form: Form, d: [F; 3]) -> bool {
+pub fn is_regular<F: Scalar>(form: Form, d: [F; 3]) -> bool {
     let (_, left, right) = products_of_two(form, d);
     let least = F::Real::from_f64(0.5) * left.magnitude().max(right.magnitude());
     (left - right).magnitude() >= least.max(F::Real::min_positive_value())
@@ -232,49 +232,5 @@ unsafe fn update_columns<F: Scalar, S: Simd<F>>(
             }
             j += 4;
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use num_complex::Complex;
-
-    #[test]
-    fn blocks_without_an_inverse_in_range_are_no_pivots() {
-        let is_regular = |d11: f64, d21, d22| is_regular(Form::Symmetric, [d11, d21, d22]);
-        assert!(is_regular(0.0, 1.0, 0.0) && is_regular(2.0, 1.0, -3.0));
-        assert!(is_regular(0.0, 1e-300, 0.0));
-        // The inverse has entries of 1e311, or its determinant is rounding.
-        assert!(!is_regular(0.0, 1e-311, 0.0) && !is_regular(1.0, 1e-170, 1e-311));
-        assert!(!is_regular(1.0, 1.0 - 1e-9, 1.0));
-        let inverse = inverse_of_two(Form::Symmetric, [2.0, 1.0, -3.0]);
-        assert_eq!(inverse.map(|v: f64| v * 7.0), [3.0, 1.0, -2.0]);
-    }
-
-    #[test]
-    fn complex_blocks_are_inverted_by_their_form() {
-        let z = |re: f64, im: f64| Complex::new(re, im);
-        let block = [z(2.0, 0.0), z(1.0, 2.0), z(1.0, 0.0)];
-        // 2·1 − (1 + 2i)² = 5 − 4i, and 2·1 − |1 + 2i|² = −3.
-        for (form, determinant) in [
-            (Form::Symmetric, z(5.0, -4.0)),
-            (Form::Hermitian, z(-3.0, 0.0)),
-        ] {
-            assert!(is_regular(form, block));
-            let [e11, e21, e22] = inverse_of_two(form, block);
-            assert!((e11 * determinant - 1.0).norm() < 1e-15);
-            assert!((e21 * determinant + z(1.0, 2.0)).norm() < 1e-15);
-            assert!((e22 * determinant - 2.0).norm() < 1e-15);
-            let e12 = form.counterpart(e21);
-            let first_row = [
-                block[0] * e11 + form.counterpart(block[1]) * e21,
-                block[0] * e12 + form.counterpart(block[1]) * e22,
-            ];
-            assert!((first_row[0] - 1.0).norm() < 1e-15 && first_row[1].norm() < 1e-15);
-        }
-        // (1 + i)·(1 + i) is regular as a symmetric block, and |1 + i|² beside 1·2 is rounding.
-        let block = [z(1.0, 0.0), z(1.0, 1.0), z(2.0, 0.0)];
-        assert!(is_regular(Form::Symmetric, block) && !is_regular(Form::Hermitian, block));
     }
 }

@@ -76,8 +76,12 @@ fn bits<T: Scalar>(x: &[T]) -> Vec<u64> {
     bits
 }
 
-/// Solutions with A, and with other values of its pattern; and the report on the analysis.
-pub fn answers<T: Scalar>(a: &CsMat<T>, options: Options, others: &[T]) -> ([Vec<u64>; 2], Inform) {
+/// Solutions with A, and with other values of its pattern; and the factors for these.
+pub fn factorized<T: Scalar>(
+    a: &CsMat<T>,
+    options: Options,
+    others: &[T],
+) -> ([Vec<u64>; 2], Factors<T>) {
     let solver = Solver::new(options).unwrap();
     let analysis = solver.analyze(a).unwrap();
     let mut factors = analysis.factorize(a).unwrap();
@@ -87,7 +91,13 @@ pub fn answers<T: Scalar>(a: &CsMat<T>, options: Options, others: &[T]) -> ([Vec
     let solved = |factors: &Factors<T>| bits(&factors.solve(&b).unwrap().x);
     let first = solved(&factors);
     factors.refactorize_values(others).unwrap();
-    ([first, solved(&factors)], factors.inform().clone())
+    ([first, solved(&factors)], factors)
+}
+
+/// These solutions, and the report on the factors.
+pub fn answers<T: Scalar>(a: &CsMat<T>, options: Options, others: &[T]) -> ([Vec<u64>; 2], Inform) {
+    let (solutions, factors) = factorized(a, options, others);
+    (solutions, factors.inform().clone())
 }
 
 fn assert_answers_are_those_of_one_device<T: Scalar>() {

@@ -773,15 +773,21 @@ fn more_right_hand_sides_than_are_refined_at_once_solve() {
 
 #[test]
 fn solutions_in_place_are_those_on_the_device() {
-    let a = circuit(30, 3);
-    let n = a.rows();
-    let (b, _) = known_solution(&a);
+    let circuit = circuit(30, 3);
+    let mut pairs = TriMat::new((70, 70));
+    for i in 0..70 {
+        pairs.add_triplet(i, i, 2.0 + i as f64);
+        pairs.add_triplet(i, i ^ 1, 1.0);
+    }
+    let pairs: CsMat<f64> = pairs.to_csr();
+    // With so many solutions come straight from the device, for which a matrix of few entries does.
+    let many = 32_768 / pairs.rows() + 1;
     for engine in ENGINES {
-        let solver = Solver::new(on_device(engine)).unwrap();
-        let stream = solver.stream().unwrap();
-        let factors = solver.analyze(&a).unwrap().factorize(&a).unwrap();
-        // The second is enough for solutions to come straight from the device.
-        for nrhs in [1, 32_768 / n + 1] {
+        for (a, nrhs) in [(&circuit, 1), (&pairs, many)] {
+            let solver = Solver::new(on_device(engine)).unwrap();
+            let stream = solver.stream().unwrap();
+            let factors = solver.analyze(a).unwrap().factorize(a).unwrap();
+            let (b, _) = known_solution(a);
             let mut x: Vec<f64> = (0..nrhs)
                 .flat_map(|k| b.iter().map(move |v| v * (k + 1) as f64))
                 .collect();

@@ -1,10 +1,12 @@
 //! Factors that a device has no room for, in the memory of the host: the answers of those that have room, bit for bit.
 
-use luge::{BackendChoice, DealOut, DeviceEngine, Error, MatrixKind, Options, Scalar, Solver};
+use luge::{
+    BackendChoice, DealOut, DeviceEngine, Error, Factors, MatrixKind, Options, Scalar, Solver,
+};
 use num_complex::Complex;
 use sprs::CsMat;
 
-use crate::dealt::{answers, problems, scaled, star};
+use crate::dealt::{answers, factorized, problems, scaled, star};
 
 fn on_device(kind: MatrixKind, bytes: Option<u64>) -> Options {
     Options::default()
@@ -31,11 +33,13 @@ fn assert_answers_are_those_of_factors_on_the_device<T: Scalar>() {
     let lacking = LACKING * T::COMPONENTS as u64;
     for (a, kind, others) in problems::<T>() {
         let a = &a;
-        let (expected, whole) = answers(a, on_device(kind, None), &others);
+        let (expected, there) = factorized(a, on_device(kind, None), &others);
+        let whole = there.inform();
         assert_eq!(whole.host_factor_bytes, None);
         let asked = whole.predicted_device_bytes.unwrap();
         let options = || on_device(kind, Some(asked - lacking));
-        let (found, inform) = answers(a, options(), &others);
+        let (found, elsewhere) = factorized(a, options(), &others);
+        let inform = elsewhere.inform();
         assert_eq!(found, expected, "{kind:?}");
         assert!(inform.predicted_device_bytes.unwrap() <= asked - lacking);
         assert!(inform.host_factor_bytes.unwrap() > lacking);
@@ -43,16 +47,8 @@ fn assert_answers_are_those_of_factors_on_the_device<T: Scalar>() {
         let path = inform.code_path.last().unwrap();
         assert!(path.ends_with("factors kept elsewhere"), "{path}");
 
-        let determinant = |options| {
-            let factors = Solver::new(options)
-                .unwrap()
-                .analyze(a)
-                .unwrap()
-                .factorize(a)
-                .unwrap();
-            format!("{:?}", factors.determinant().unwrap())
-        };
-        assert_eq!(determinant(options()), determinant(on_device(kind, None)));
+        let determinant = |factors: &Factors<T>| format!("{:?}", factors.determinant().unwrap());
+        assert_eq!(determinant(&elsewhere), determinant(&there));
 
         // Not wanted there.
         let refused = refused(a, options().host_factors(false));

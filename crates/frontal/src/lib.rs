@@ -60,8 +60,6 @@ mod factorize;
 #[cfg(feature = "gpu")]
 pub mod gpu;
 mod grouped;
-#[cfg(all(debug_assertions, not(test)))]
-mod instances;
 mod layout;
 mod ldlt;
 mod lu;

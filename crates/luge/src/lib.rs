@@ -383,8 +383,6 @@ mod host;
 mod host_path;
 mod host_plan;
 mod inform;
-#[cfg(all(debug_assertions, not(test)))]
-mod instances;
 mod ldlt;
 mod lower_upper;
 mod options;

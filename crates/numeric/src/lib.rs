@@ -19,8 +19,6 @@ pub mod cpu;
 mod error;
 #[cfg(feature = "gpu")]
 pub mod gpu;
-#[cfg(all(debug_assertions, not(test)))]
-mod instances;
 mod pattern;
 mod pivots;
 

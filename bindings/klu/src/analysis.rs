@@ -55,6 +55,7 @@ impl<I: Integer> Analysis<I> {
             Some(blocks::Predicted {
                 entries: ((known.lnz + known.unz) as u64).saturating_sub(block as u64),
                 flops: known.flops.unwrap_or(0.0),
+                forest: None,
             })
         };
         let limits = Limits::none();
@@ -63,6 +64,7 @@ impl<I: Integer> Analysis<I> {
             &order.block_ptr,
             Engine::Columns,
             predicted,
+            1,
             &limits,
         )?;
         plan.compose(|p| source[p as usize]);

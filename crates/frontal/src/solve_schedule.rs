@@ -12,7 +12,7 @@ use crate::tree::Front;
 const TASKS: u64 = 256;
 
 /// Entries of factors that are not worth a task: tens of microseconds. Few in tests, so that small trees are cut.
-const WORTH_A_TASK: u64 = if cfg!(test) { 64 } else { 1 << 16 };
+const WORTH_A_TASK: u64 = if cfg!(test) { 1 << 9 } else { 1 << 16 };
 
 /// What a front costs beside its entries, in entries.
 const PER_FRONT: u64 = 64;
@@ -122,6 +122,12 @@ impl SolveSchedule {
             };
             jobs.push(Job::Upper(i as u32));
         }
+        // They stay as long as the tree does.
+        schedule.tasks.shrink_to_fit();
+        schedule.uppers.shrink_to_fit();
+        schedule.handed.shrink_to_fit();
+        schedule.roots.shrink_to_fit();
+        schedule.below.iter_mut().for_each(Vec::shrink_to_fit);
         schedule
     }
 
@@ -153,7 +159,8 @@ impl SolveSchedule {
         let jobs = self.roots.len() + self.below.iter().map(Vec::len).sum::<usize>();
         let of_fronts = 4 * (self.uppers.len() + self.handed.len());
         let lists = size_of::<Vec<Job>>() * self.below.len() + size_of::<Job>() * jobs;
-        (of_fronts + lists + size_of::<Task>() * self.tasks.len()) as u64
+        let of_tasks = size_of::<Task>() * self.tasks.len();
+        (size_of::<Self>() + of_fronts + lists + of_tasks) as u64
     }
 }
 
@@ -183,4 +190,91 @@ fn stack_rows(fronts: &[Front], children: &[u32], range: Range<usize>) -> u64 {
         most = most.max(rows);
     }
     most
+}
+
+#[cfg(test)]
+mod tests {
+    use luge_testkit::strategies::pattern_from;
+
+    use super::*;
+    use crate::Symbolic;
+    use crate::storage::Full;
+    use crate::tree::TreeOptions;
+
+    /// Of a grid with two extra hubs, each of which has so many columns of its own.
+    fn symbolic(side: usize, leaves: usize) -> Symbolic<Full> {
+        let grid = side * side;
+        let n = grid + 2 * (leaves + 1);
+        let mut entries: Vec<(u32, u32)> = (0..n as u32).map(|v| (v, v)).collect();
+        let mut join = |a: usize, b: usize| {
+            entries.extend([(a as u32, b as u32), (b as u32, a as u32)]);
+        };
+        for v in 0..grid {
+            if v % side > 0 {
+                join(v, v - 1);
+            }
+            if v >= side {
+                join(v, v - side);
+            }
+        }
+        for hub in 0..2 {
+            let last = n - 1 - hub * (leaves + 1);
+            (1..=leaves).for_each(|leaf| join(last, last - leaf));
+        }
+        let cols = pattern_from(n, entries);
+        Symbolic::analyze(&cols, &TreeOptions::default()).unwrap()
+    }
+
+    #[test]
+    fn every_front_is_worked_on_once_after_its_children() {
+        for (side, leaves) in [(20, 60), (9, 0), (2, 3), (1, 0)] {
+            let symbolic = symbolic(side, leaves);
+            let (fronts, schedule) = (symbolic.tree.fronts(), symbolic.solves());
+            let mut is_done = vec![false; fronts.len()];
+            for task in &schedule.tasks {
+                let range = task.fronts();
+                let is_root = |s: &usize| fronts[*s].parent as usize >= range.end;
+                let roots: Vec<usize> = range.clone().filter(is_root).collect();
+                assert_eq!(roots.len(), task.num_subtrees as usize);
+                assert!(roots.iter().all(|&s| fronts[s].parent == task.parent));
+                for s in range.clone() {
+                    let children = symbolic.tree.children(s).iter();
+                    assert!(children.clone().all(|&c| range.contains(&(c as usize))));
+                    assert!(!std::mem::replace(&mut is_done[s], true));
+                }
+            }
+            for &s in &schedule.uppers {
+                assert!(!std::mem::replace(&mut is_done[s as usize], true));
+                // Whatever leads here is a task's root or one of these, and is found from here.
+                let below = &schedule.below[schedule.upper(s)];
+                let children = symbolic.tree.children(s as usize).len();
+                let of_job = |job: &Job| match *job {
+                    Job::Task(task) => schedule.tasks[task as usize].num_subtrees as usize,
+                    Job::Upper(upper) => {
+                        assert_eq!(fronts[schedule.uppers[upper as usize] as usize].parent, s);
+                        1
+                    }
+                };
+                assert_eq!(below.iter().map(of_job).sum::<usize>(), children);
+            }
+            assert!(is_done.iter().all(|&is_done| is_done));
+            let has_parent = |s: &u32| fronts[*s as usize].parent != NONE;
+            assert!(schedule.handed.iter().all(has_parent));
+            if side == 20 {
+                assert!(schedule.uppers.len() > 1 && schedule.tasks.len() > 1);
+                assert!(schedule.tasks.iter().any(|task| task.num_subtrees > 1));
+            }
+        }
+    }
+
+    #[test]
+    fn elements_take_no_more_than_is_said() {
+        let symbolic = symbolic(20, 60);
+        let (fronts, schedule) = (symbolic.tree.fronts(), symbolic.solves());
+        let handed = schedule.handed.iter();
+        let rows: u64 = handed.map(|&s| u64::from(fronts[s as usize].below)).sum();
+        let [one, many] = [1, 3].map(|threads| schedule.element_rows(threads));
+        assert_eq!((one.handed, many.handed), (0, rows));
+        assert!(many.of_worker <= one.of_worker);
+    }
 }

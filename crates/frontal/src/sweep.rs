@@ -88,7 +88,6 @@ pub(crate) fn scratch_bytes<F: Scalar>(
 struct Shared<'a, F> {
     values: *mut F,
     len: usize,
-    width: usize,
     vector: PhantomData<&'a mut [F]>,
 }
 
@@ -96,11 +95,10 @@ struct Shared<'a, F> {
 unsafe impl<F: Send> Sync for Shared<'_, F> {}
 
 impl<'a, F> Shared<'a, F> {
-    fn new(values: &'a mut [F], width: usize) -> Self {
+    fn new(values: &'a mut [F]) -> Self {
         Self {
             values: values.as_mut_ptr(),
             len: values.len(),
-            width,
             vector: PhantomData,
         }
     }
@@ -111,11 +109,11 @@ impl<'a, F> Shared<'a, F> {
     ///
     /// Nobody writes them while the slice lives.
     #[inline(always)]
-    unsafe fn get(&self, label: usize) -> &[F] {
-        let start = label * self.width;
-        debug_assert!(start + self.width <= self.len);
+    unsafe fn get(&self, label: usize, width: usize) -> &[F] {
+        let start = label * width;
+        debug_assert!(start + width <= self.len);
         // SAFETY: labels are below the length; the caller's contract.
-        unsafe { std::slice::from_raw_parts(self.values.add(start), self.width) }
+        unsafe { std::slice::from_raw_parts(self.values.add(start), width) }
     }
 
     /// The values with a label, to be written.
@@ -125,11 +123,11 @@ impl<'a, F> Shared<'a, F> {
     /// Nobody else uses them while the slice lives.
     #[allow(clippy::mut_from_ref)]
     #[inline(always)]
-    unsafe fn of(&self, label: usize) -> &mut [F] {
-        let start = label * self.width;
-        debug_assert!(start + self.width <= self.len);
+    unsafe fn of(&self, label: usize, width: usize) -> &mut [F] {
+        let start = label * width;
+        debug_assert!(start + width <= self.len);
         // SAFETY: labels are below the length; the caller's contract.
-        unsafe { std::slice::from_raw_parts_mut(self.values.add(start), self.width) }
+        unsafe { std::slice::from_raw_parts_mut(self.values.add(start), width) }
     }
 }
 
@@ -275,7 +273,7 @@ where
             let (to_pivots, to_rest) = element.split_at(of_pivots.len() * width);
             for (&row, from) in of_pivots.iter().zip(to_pivots.chunks_exact(width)) {
                 // SAFETY: the row is one of this front's pivots, as planned.
-                let to = unsafe { self.values.of(front.start as usize + row as usize) };
+                let to = unsafe { self.values.of(front.start as usize + row as usize, width) };
                 to.iter_mut().zip(from).for_each(|(to, &v)| *to += v);
             }
             for (&row, from) in of_rest.iter().zip(to_rest.chunks_exact(width)) {
@@ -287,13 +285,13 @@ where
         let labels = (self.labels)(s);
         for (&label, to) in labels.iter().zip(summed.chunks_exact_mut(width)) {
             // SAFETY: the rows are this front's: its own, or delayed by a child.
-            to.copy_from_slice(unsafe { self.values.of(label as usize) });
+            to.copy_from_slice(unsafe { self.values.of(label as usize, width) });
         }
         (self.visit)(s, local, way.is_shared)?;
         let (summed, rest) = local.split_at(k * width);
         for (&label, from) in labels.iter().zip(summed.chunks_exact(width)) {
             // SAFETY: as above; those that are delayed are read by the parent, after this.
-            unsafe { self.values.of(label as usize) }.copy_from_slice(from);
+            unsafe { self.values.of(label as usize, width) }.copy_from_slice(from);
         }
         match self.handed.place(s as u32).filter(|_| way.hands_on) {
             // SAFETY: the parent takes it after this.
@@ -399,13 +397,31 @@ where
     /// # Safety
     ///
     /// All fronts above are done, and nobody else works on `s`.
+    #[inline]
     unsafe fn front(
         &self,
         worker: &mut Worker<F>,
         s: usize,
         is_shared: bool,
     ) -> Result<(), Cancelled> {
+        // SAFETY: the caller's contract.
+        unsafe {
+            match self.sweep.width {
+                1 => self.front_of::<true>(worker, s, is_shared),
+                _ => self.front_of::<false>(worker, s, is_shared),
+            }
+        }
+    }
+
+    /// [`front`](Self::front), with one value for each row, or any number of them.
+    unsafe fn front_of<const ONE: bool>(
+        &self,
+        worker: &mut Worker<F>,
+        s: usize,
+        is_shared: bool,
+    ) -> Result<(), Cancelled> {
         let Sweep { tree, width, .. } = *self.sweep;
+        let width = if ONE { 1 } else { width };
         let front = &tree.fronts[s];
         let FrontState { k, pivots, .. } = self.sweep.records[s];
         let m = (k + front.below) as usize;
@@ -415,13 +431,13 @@ where
         let rows = labels.iter().chain(&tree.rows[front.row_range()]);
         for (&label, to) in rows.zip(local.chunks_exact_mut(width)) {
             // SAFETY: the rows are this front's pivots, or pivots of fronts above, which nobody writes any more.
-            to.copy_from_slice(unsafe { self.values.get(label as usize) });
+            to.copy_from_slice(unsafe { self.values.get(label as usize, width) });
         }
         (self.visit)(s, local, is_shared)?;
         let pivots = &labels[..pivots as usize];
         for (&label, from) in pivots.iter().zip(local.chunks_exact(width)) {
             // SAFETY: the row is one of this front's pivots; fronts below read it after this.
-            unsafe { self.values.of(label as usize) }.copy_from_slice(from);
+            unsafe { self.values.of(label as usize, width) }.copy_from_slice(from);
         }
         Ok(())
     }
@@ -508,7 +524,7 @@ impl Sweep<'_> {
         });
         let forward = Forward {
             sweep: self,
-            values: Shared::new(values, self.width),
+            values: Shared::new(values),
             handed: Handed::new(match (self.ranks, self.schedule) {
                 (Some(_), _) => &roots,
                 (None, Some(schedule)) => &schedule.handed,
@@ -535,7 +551,7 @@ impl Sweep<'_> {
     ) -> Result<(), Cancelled> {
         let backward = Backward {
             sweep: self,
-            values: Shared::new(values, self.width),
+            values: Shared::new(values),
             labels,
             visit,
         };
@@ -589,7 +605,7 @@ where
             for &root in &share.roots()[team.rank()] {
                 for &label in delayed(root) {
                     // SAFETY: as above.
-                    values.extend_from_slice(unsafe { self.values.of(label as usize) });
+                    values.extend_from_slice(unsafe { self.values.of(label as usize, width) });
                 }
                 values.extend_from_slice(element(root));
             }
@@ -603,7 +619,7 @@ where
                     let (of_label, others) = rest.split_at(width);
                     rest = others;
                     // SAFETY: as above.
-                    unsafe { self.values.of(label as usize) }.copy_from_slice(of_label);
+                    unsafe { self.values.of(label as usize, width) }.copy_from_slice(of_label);
                 }
                 let rows = tree.fronts[root as usize].below as usize;
                 let (of_root, others) = rest.split_at(rows * width);
@@ -634,7 +650,7 @@ where
             let mut found = Vec::new();
             for label in pivots(chosen) {
                 // SAFETY: one thread works here.
-                found.extend_from_slice(unsafe { self.values.get(label) });
+                found.extend_from_slice(unsafe { self.values.get(label, width) });
             }
             found
         };
@@ -642,7 +658,7 @@ where
             let found: Vec<F> = from_bytes(bytes);
             for (label, of_label) in pivots(chosen).into_iter().zip(found.chunks_exact(width)) {
                 // SAFETY: as above.
-                unsafe { self.values.of(label) }.copy_from_slice(of_label);
+                unsafe { self.values.of(label, width) }.copy_from_slice(of_label);
             }
         };
         let is_above = |s: usize| share.is_above(s);
@@ -664,6 +680,12 @@ where
 
 /// The values with these labels, of a vector by label.
 pub(crate) fn gather<F: Copy>(from: &[F], labels: &[u32], width: usize, to: &mut [F]) {
+    if width == 1 {
+        for (to, &label) in to.iter_mut().zip(labels) {
+            *to = from[label as usize];
+        }
+        return;
+    }
     for (to, &label) in to.chunks_exact_mut(width).zip(labels) {
         let at = label as usize * width;
         to.copy_from_slice(&from[at..at + width]);

@@ -16,6 +16,11 @@ pub(crate) const SHARED_COLUMNS: usize = 1024;
 /// rows below them.
 pub(crate) fn scaled_entries(k: usize, c: usize) -> usize {
     let of_block = (k + c) * k.min(BLOCK_COLUMNS);
-    let within = k.min(SHARED_COLUMNS) * k.min(WIDTHS[0]);
+    let within = k.min(UPDATE_COLUMNS) * k.min(WIDTHS[0]);
     of_block.max(within).max(c * k.min(SCALED_PIVOTS))
+}
+
+/// Those that are needed where threads share the front.
+pub(crate) fn shared_entries(k: usize, c: usize) -> usize {
+    scaled_entries(k, c).max(k.min(SHARED_COLUMNS) * k.min(WIDTHS[0]))
 }

@@ -37,7 +37,7 @@ pub(super) struct Eliminator<F: FrontalScalar> {
     /// Whether large products are shared among the threads of the current pool.
     pub parallel: bool,
     pub block: BlockScratch<F>,
-    /// Columns of L·D, or those of a block: room for `scaled_entries` of the front.
+    /// Columns of L·D, or those of a block: room for `scaled_entries` of the front, or `shared_entries`.
     pub scratch: Vec<F>,
     /// The largest entry of each candidate among the others, and the column that it is in.
     pub partners: Vec<(F::Real, u32)>,

@@ -20,7 +20,7 @@ use crate::factorize::{
 };
 use crate::shares::Parts;
 use crate::storage::Lower;
-use crate::widths::scaled_entries;
+use crate::widths::{scaled_entries, shared_entries};
 
 /// What the fronts of one factorization share.
 pub(super) struct Shared<'a, F: FrontalScalar> {
@@ -173,7 +173,11 @@ impl<F: FrontalScalar> FrontWork for LdltFront<F> {
         }
         let form = context.shared.form;
         let panel = panel(form, front, positions, &mut self.expected);
-        let entries = scaled_entries(front.k, front.c);
+        let entries = if self.eliminator.parallel {
+            shared_entries(front.k, front.c)
+        } else {
+            scaled_entries(front.k, front.c)
+        };
         let scratch = &mut self.eliminator.scratch;
         if scratch.len() < entries {
             // Given back before more is taken.

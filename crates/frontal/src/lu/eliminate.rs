@@ -25,8 +25,12 @@ const STRIDE_FLOPS: usize = 60_000_000;
 
 /// Most entries of the scratch of a front of `m` rows: with searched pivots those of a block are updated by at once, with
 /// known ones all.
-pub(super) fn scratch_entries(m: usize, search: bool) -> usize {
-    let of_block = m.min(WIDTHS[0]) * m.min(SHARED_COLUMNS);
+pub(super) fn scratch_entries(m: usize, search: bool, is_parallel: bool) -> usize {
+    let of_block = if is_parallel {
+        m.min(WIDTHS[0]) * m.min(SHARED_COLUMNS)
+    } else {
+        0
+    };
     let depth = if search { m.min(WIDTHS[0]) } else { m };
     of_block.max(depth * m.min(UPDATE_COLUMNS))
 }

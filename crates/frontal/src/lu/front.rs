@@ -53,10 +53,10 @@ pub(super) struct LuFront<F: FrontalScalar> {
 }
 
 /// Bytes of the arrays for fronts of `m` rows, with those that they replace when they grow.
-fn array_bytes<F>(m: usize, search: bool) -> u64 {
+fn array_bytes<F>(m: usize, search: bool, is_parallel: bool) -> u64 {
     // Five arrays of values, the old pivots, relative indices and events.
     let by_row = m * (8 * size_of::<F>() + 24);
-    (by_row + 2 * scratch_entries(m, search) * size_of::<F>()) as u64
+    (by_row + 2 * scratch_entries(m, search, is_parallel) * size_of::<F>()) as u64
 }
 
 /// Entries of a front's panel of fully summed columns.
@@ -181,7 +181,7 @@ impl<F: FrontalScalar> FrontWork for LuFront<F> {
         let m = context.symbolic.tree.max_front();
         let memory = options
             .memory
-            .reserve(array_bytes::<F>(m, context.search))?;
+            .reserve(array_bytes::<F>(m, context.search, is_parallel))?;
         Ok(Self {
             eliminator: Eliminator {
                 kernels: context.shared.kernels,
@@ -203,7 +203,7 @@ impl<F: FrontalScalar> FrontWork for LuFront<F> {
 
     fn reserve(&mut self, context: &Context<'_, Self>, m: usize) -> Result<(), FrontalError> {
         // Old and new arrays are there at once.
-        let bytes = 2 * array_bytes::<F>(m, context.search);
+        let bytes = 2 * array_bytes::<F>(m, context.search, self.eliminator.parallel);
         self.memory.resize(bytes)?;
         for array in [&mut self.products, &mut self.check, &mut self.weights] {
             array.resize(m, F::zero());

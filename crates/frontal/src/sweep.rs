@@ -3,7 +3,7 @@
 //! Values travel in a vector by label. Forward a front takes those of its fully summed rows, and what its children's *elements*
 //! add to its rows: the element of a front is one value for each row below its pivots. It leaves the values of its fully
 //! summed rows, and an element of its own. Backward it takes the values of all its rows and leaves those of its pivots. So a
-//! value has one writer at a time, the front whose row it is, and every sum is added up in the order of children, whoever
+//! value has one writer at a time, the front whose row it is, and every sum is added up from the last child to the first, whoever
 //! works on them: the bits depend neither on threads nor on ranks.
 //!
 //! With threads, whole subtrees are tasks ([`SolveSchedule`]); forward the last child to be done goes on with its parent,
@@ -47,6 +47,9 @@ pub(crate) struct Sweep<'a> {
     pub ranks: Option<&'a Ranks>,
     /// The subtrees that threads of the current rayon pool share; `None`: this thread does all.
     pub schedule: Option<&'a SolveSchedule>,
+    /// Most rows of elements on the stack of one who works, and of a front.
+    pub stack_rows: usize,
+    pub front_rows: usize,
     /// Values by label.
     pub width: usize,
 }
@@ -59,12 +62,15 @@ impl<'a> Sweep<'a> {
         spread: Option<&'a Spread<F>>,
         [width, threads]: [usize; 2],
     ) -> Self {
-        let schedule = (threads > 1).then(|| symbolic.solves());
+        let solves = symbolic.solves();
+        let schedule = Some(solves).filter(|_| threads > 1);
         Self {
             tree: &symbolic.tree,
             records: &store.records,
             ranks: spread.map(|Spread { ranks, .. }| ranks),
             schedule: schedule.filter(|schedule| schedule.is_worth_sharing()),
+            stack_rows: solves.element_rows(threads).of_worker as usize,
+            front_rows: store.largest(&symbolic.tree),
             width,
         }
     }
@@ -197,6 +203,7 @@ struct Worker<F> {
 }
 
 impl<F: Scalar> Worker<F> {
+    /// For fronts above tasks, whose elements do not lie on a stack.
     fn new() -> Self {
         Self {
             local: Vec::new(),
@@ -204,9 +211,18 @@ impl<F: Scalar> Worker<F> {
         }
     }
 
+    /// For whole subtrees.
+    fn with_stack(sweep: &Sweep<'_>) -> Self {
+        Self {
+            local: vec![F::zero(); sweep.front_rows * sweep.width],
+            stack: Vec::with_capacity(sweep.stack_rows * sweep.width),
+        }
+    }
+
     fn reserve(&mut self, len: usize) {
         if self.local.len() < len {
-            self.local.resize(len, F::zero());
+            // What was there is not needed any more.
+            self.local = vec![F::zero(); len];
         }
     }
 }
@@ -247,11 +263,9 @@ where
             Lie::Stacked => None,
             Lie::Handed | Lie::Either => self.handed.place(child),
         };
-        let stacked = children.iter().filter(|&&child| handed(child).is_none());
-        let stacked = stacked.map(|&child| tree.fronts[child as usize].below as usize);
-        let base = stack.len() - stacked.sum::<usize>() * width;
-        let mut at = base;
-        for &child in children {
+        // From the last child on, whose element is on top.
+        let mut at = stack.len();
+        for &child in children.iter().rev() {
             let of_child = &tree.fronts[child as usize];
             let rows = &tree.relative[of_child.row_range()];
             if rows.is_empty() {
@@ -265,8 +279,8 @@ where
                     &taken[..]
                 }
                 None => {
-                    at += rows.len() * width;
-                    &stack[at - rows.len() * width..at]
+                    at -= rows.len() * width;
+                    &stack[at..at + rows.len() * width]
                 }
             };
             let (of_pivots, of_rest) = rows.split_at(of_child.pivots_in_parent as usize);
@@ -281,7 +295,7 @@ where
                 to.iter_mut().zip(from).for_each(|(to, &v)| *to += v);
             }
         }
-        stack.truncate(base);
+        stack.truncate(at);
         let labels = (self.labels)(s);
         for (&label, to) in labels.iter().zip(summed.chunks_exact_mut(width)) {
             // SAFETY: the rows are this front's: its own, or delayed by a child.
@@ -303,7 +317,7 @@ where
 
     /// All fronts, one after another.
     fn serial(&self) -> Result<(), Cancelled> {
-        let mut worker = Worker::new();
+        let mut worker = Worker::with_stack(self.sweep);
         for s in 0..self.sweep.records.len() {
             // SAFETY: postorder, and nobody else is here.
             unsafe { self.front(&mut worker, s, Way::SERIAL)? };
@@ -343,7 +357,7 @@ where
             let (climb, is_stopped) = (&climb, &is_stopped);
             for task in &schedule.tasks {
                 scope.spawn(move |_| {
-                    let mut worker = Worker::new();
+                    let mut worker = Worker::with_stack(self.sweep);
                     for s in task.fronts() {
                         let way = Way {
                             hands_on: tree.fronts[s].parent as usize >= task.fronts().end,
@@ -428,10 +442,12 @@ where
         worker.reserve(m * width);
         let local = &mut worker.local[..m * width];
         let labels = (self.labels)(s);
-        let rows = labels.iter().chain(&tree.rows[front.row_range()]);
-        for (&label, to) in rows.zip(local.chunks_exact_mut(width)) {
-            // SAFETY: the rows are this front's pivots, or pivots of fronts above, which nobody writes any more.
-            to.copy_from_slice(unsafe { self.values.get(label as usize, width) });
+        let (summed, below) = local.split_at_mut(k as usize * width);
+        for (rows, values) in [(labels, summed), (&tree.rows[front.row_range()], below)] {
+            for (&label, to) in rows.iter().zip(values.chunks_exact_mut(width)) {
+                // SAFETY: the rows are this front's pivots, or pivots of fronts above, which nobody writes any more.
+                to.copy_from_slice(unsafe { self.values.get(label as usize, width) });
+            }
         }
         (self.visit)(s, local, is_shared)?;
         let pivots = &labels[..pivots as usize];

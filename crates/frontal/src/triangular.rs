@@ -69,13 +69,35 @@ impl<F: FrontalScalar> Panel<F> {
         }
     }
 
-    /// Columns that are solved with one after another, from the first: all, if the panel is not large.
-    fn panels(&self) -> impl DoubleEndedIterator<Item = Range<usize>> + use<F> {
-        let cols = self.cols;
-        let width = if self.is_large() { PANEL } else { cols };
-        let starts = (0..cols).step_by(width.max(1));
-        starts.map(move |start| start..cols.min(start + width))
+    /// How many columns are solved with before others see them: all, if the panel is not large.
+    fn width(&self) -> usize {
+        if self.is_large() { PANEL } else { self.cols }
     }
+}
+
+/// The ranges of so many numbers that make up `0..len`, from the first on.
+fn upwards(len: usize, width: usize) -> impl Iterator<Item = Range<usize>> {
+    let mut start = 0;
+    std::iter::from_fn(move || {
+        let range = start..len.min(start + width);
+        start = range.end;
+        (!range.is_empty()).then_some(range)
+    })
+}
+
+/// Likewise from the last on, which may be shorter.
+fn downwards(len: usize, width: usize) -> impl Iterator<Item = Range<usize>> {
+    let mut end = len;
+    std::iter::from_fn(move || {
+        let start = if end <= width {
+            0
+        } else {
+            (end - 1) / width * width
+        };
+        let range = start..end;
+        end = start;
+        (!range.is_empty()).then_some(range)
+    })
 }
 
 impl<F: FrontalScalar> Steps<'_, F> {
@@ -101,6 +123,9 @@ impl<F: FrontalScalar> Steps<'_, F> {
     pub unsafe fn subtract(&self, a: Panel<F>, x: *const F, y: *mut F, width: usize) {
         let parts = Parts::new((a.entries, x, y));
         let (cols, ld) = (a.cols, a.ld);
+        if a.rows == 0 || cols == 0 {
+            return;
+        }
         self.share(a.rows, cols * width, ALIGNED_ROWS, |rows| {
             // SAFETY: the values of these rows of y are this call's.
             unsafe {
@@ -133,6 +158,9 @@ impl<F: FrontalScalar> Steps<'_, F> {
     pub unsafe fn subtract_transposed(&self, a: Panel<F>, x: *const F, y: *mut F, width: usize) {
         let parts = Parts::new((a.entries, x, y));
         let (rows, ld) = (a.rows, a.ld);
+        if rows == 0 || a.cols == 0 {
+            return;
+        }
         self.share(a.cols, rows * width, 4, |cols| {
             // SAFETY: the values of these columns of y are this call's.
             unsafe {
@@ -163,7 +191,7 @@ impl<F: FrontalScalar> Steps<'_, F> {
     ///
     /// x has values for the rows of the panel, which has no more columns than rows.
     pub unsafe fn lower(&self, l: Panel<F>, x: *mut F, width: usize) {
-        for cols in l.panels() {
+        for cols in upwards(l.cols, l.width()) {
             // SAFETY: the caller's contract.
             unsafe {
                 let top = x.add(cols.start * width);
@@ -206,7 +234,7 @@ impl<F: FrontalScalar> Steps<'_, F> {
     ///
     /// As [`lower`](Self::lower).
     pub unsafe fn lower_transposed(&self, l: Panel<F>, x: *mut F, width: usize) {
-        for cols in l.panels().rev() {
+        for cols in downwards(l.cols, l.width()) {
             // SAFETY: the caller's contract.
             unsafe {
                 let (top, below) = (x.add(cols.start * width), x.add(cols.end * width));
@@ -257,7 +285,7 @@ impl<F: FrontalScalar> Steps<'_, F> {
     ///
     /// x has values for the rows of the panel.
     pub unsafe fn upper(&self, u: Panel<F>, x: *mut F, width: usize) {
-        for cols in u.panels().rev() {
+        for cols in downwards(u.cols, u.width()) {
             // SAFETY: the caller's contract.
             unsafe {
                 let part = x.add(cols.start * width);
@@ -310,7 +338,7 @@ impl<F: FrontalScalar> Steps<'_, F> {
     ///
     /// As [`upper`](Self::upper).
     pub unsafe fn upper_transposed(&self, u: Panel<F>, x: *mut F, width: usize) {
-        for cols in u.panels() {
+        for cols in upwards(u.cols, u.width()) {
             // SAFETY: the caller's contract.
             unsafe {
                 let part = x.add(cols.start * width);

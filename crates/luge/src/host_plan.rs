@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use luge_frontal::{FrontalLu, FrontalScalar};
+use luge_frontal::{FrontalLdlt, FrontalLu, FrontalScalar};
 use luge_numeric::cpu::Entries;
 use luge_numeric::cpu::blocks::{BlockLu, BlockParts, BlockPlan, FrontSizes, Options};
 use luge_sparse::num_traits::One;
@@ -47,7 +47,9 @@ pub(crate) trait HostPlan<F: FrontalScalar>: Send + Sync + 'static {
     fn front_sizes(&self) -> FrontSizes;
 
     /// Finds out what factorizations by so many threads need, while there is a thread to spare.
-    fn prepare(&self, threads: usize, cancel: &CancelFlag) -> Result<(), Cancelled>;
+    fn prepare(&self, _threads: usize, _cancel: &CancelFlag) -> Result<(), Cancelled> {
+        Ok(())
+    }
 
     /// Factorizes B, whose values are in the order of the plan.
     fn factorize(
@@ -366,5 +368,34 @@ impl<F: FrontalScalar> PlannedFactors<F> for BlockLu<F> {
 
     fn as_blocks(&self) -> Option<&BlockLu<F>> {
         Some(self)
+    }
+}
+
+impl<F: FrontalScalar> LdltParts<F> for FrontalLdlt<F> {
+    fn order(&self) -> Vec<usize> {
+        self.elimination_order()
+    }
+
+    fn d(&self) -> Vec<F> {
+        self.d()
+    }
+
+    fn perturbed(&self) -> Option<&[u32]> {
+        self.perturbed()
+    }
+
+    fn solve_triangle(
+        &self,
+        x: &mut [F],
+        nrhs: usize,
+        transpose: bool,
+        threads: usize,
+        cancel: &CancelFlag,
+    ) -> Result<(), Cancelled> {
+        if transpose {
+            self.solve_upper(x, nrhs, threads, cancel)
+        } else {
+            self.solve_lower(x, nrhs, threads, cancel)
+        }
     }
 }

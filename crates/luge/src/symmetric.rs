@@ -574,10 +574,6 @@ impl<F: FrontalScalar> HostPlan<F> for SymmetricPlan {
         }
     }
 
-    fn prepare(&self, _threads: usize, _cancel: &CancelFlag) -> Result<(), Cancelled> {
-        Ok(())
-    }
-
     fn factorize(
         self: &Arc<Self>,
         values: &(impl Entries<F> + ?Sized),
@@ -774,7 +770,7 @@ impl<F: FrontalScalar> PlannedFactors<F> for SymmetricFactors<F> {
     }
 
     fn as_ldlt(&self) -> Option<&dyn LdltParts<F>> {
-        Some(self)
+        Some(&self.factors)
     }
 
     fn symmetric(&self) -> Option<SymmetricReport> {
@@ -789,34 +785,5 @@ impl<F: FrontalScalar> PlannedFactors<F> for SymmetricFactors<F> {
             num_second_pass: Some(quality.num_second_pass),
             first_zero: quality.first_zero,
         })
-    }
-}
-
-impl<F: FrontalScalar> LdltParts<F> for SymmetricFactors<F> {
-    fn order(&self) -> Vec<usize> {
-        self.factors.elimination_order()
-    }
-
-    fn d(&self) -> Vec<F> {
-        self.factors.d()
-    }
-
-    fn perturbed(&self) -> Option<&[u32]> {
-        self.factors.perturbed()
-    }
-
-    fn solve_triangle(
-        &self,
-        x: &mut [F],
-        nrhs: usize,
-        transpose: bool,
-        threads: usize,
-        cancel: &CancelFlag,
-    ) -> Result<(), Cancelled> {
-        if transpose {
-            self.factors.solve_upper(x, nrhs, threads, cancel)
-        } else {
-            self.factors.solve_lower(x, nrhs, threads, cancel)
-        }
     }
 }

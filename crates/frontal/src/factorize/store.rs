@@ -91,6 +91,13 @@ impl<F: Scalar> FrontStore<F> {
     }
 
     /// Number of columns that were eliminated in a later front than planned, counted once for every
+    /// Rows of the largest front, delayed columns included.
+    pub fn largest(&self, tree: &AssemblyTree) -> usize {
+        let fronts = self.records.iter().zip(&tree.fronts);
+        let rows = fronts.map(|(record, front)| (record.k + front.below) as usize);
+        rows.max().unwrap_or(0)
+    }
+
     /// front they were put off.
     pub fn num_delayed(&self) -> usize {
         self.records.iter().map(|r| (r.k - r.pivots) as usize).sum()

@@ -135,7 +135,11 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
     /// Bytes that a solve with so many right-hand sides works in.
     pub fn solve_scratch_bytes(&self, nrhs: usize, threads: usize) -> u64 {
         let solves = self.symbolic.solves();
-        scratch_bytes::<F>(solves, [nrhs, threads], [self.n(), self.largest()])
+        scratch_bytes::<F>(
+            solves,
+            [nrhs, threads],
+            [self.n(), self.store.largest(&self.symbolic.tree)],
+        )
     }
 
     #[track_caller]
@@ -223,13 +227,6 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
         if is_used && self.form.conjugates::<F>() {
             y.iter_mut().for_each(|v| *v = v.conjugate());
         }
-    }
-
-    /// Rows of the largest front, delayed columns included.
-    fn largest(&self) -> usize {
-        let fronts = self.store.records.iter().zip(&self.symbolic.tree.fronts);
-        let rows = fronts.map(|(r, f)| (r.k + f.below) as usize);
-        rows.max().unwrap_or(0)
     }
 }
 

@@ -88,7 +88,11 @@ impl<F: FrontalScalar> FrontalLu<F> {
     /// Bytes that a solve with so many right-hand sides works in.
     pub fn solve_scratch_bytes(&self, nrhs: usize, threads: usize) -> u64 {
         let solves = self.symbolic.solves();
-        scratch_bytes::<F>(solves, [nrhs, threads], [2 * self.n(), self.largest()])
+        scratch_bytes::<F>(
+            solves,
+            [nrhs, threads],
+            [2 * self.n(), self.store.largest(&self.symbolic.tree)],
+        )
     }
 
     #[track_caller]
@@ -243,17 +247,6 @@ impl<F: FrontalScalar> FrontalLu<F> {
             kernels: self.kernels,
             is_shared,
         }
-    }
-
-    /// Rows of the largest front, delayed columns included.
-    fn largest(&self) -> usize {
-        self.store
-            .records
-            .iter()
-            .zip(&self.symbolic.tree.fronts)
-            .map(|(r, f)| (r.k + f.below) as usize)
-            .max()
-            .unwrap_or(0)
     }
 }
 

@@ -227,21 +227,22 @@ impl<F: Scalar> Worker<F> {
     }
 }
 
+/// The labels of a front's fully summed rows.
+type Labels<'s, 'l> = &'s (dyn Fn(usize) -> &'l [u32] + Sync);
+
+/// The work on a front and its values; whether threads may share it. Not generic: the sweeps are compiled once for each scalar.
+type Visit<'s, F> = &'s (dyn Fn(usize, &mut [F], bool) -> Result<(), Cancelled> + Sync);
+
 /// The forward sweep.
-struct Forward<'s, 'a, F, L, V> {
+struct Forward<'s, 'a, 'l, F> {
     sweep: &'s Sweep<'a>,
     values: Shared<'s, F>,
     handed: Handed<'s, F>,
-    labels: L,
-    visit: V,
+    labels: Labels<'s, 'l>,
+    visit: Visit<'s, F>,
 }
 
-impl<'l, F, L, V> Forward<'_, '_, F, L, V>
-where
-    F: Scalar,
-    L: Fn(usize) -> &'l [u32] + Sync,
-    V: Fn(usize, &mut [F], bool) -> Result<(), Cancelled> + Sync,
-{
+impl<F: Scalar> Forward<'_, '_, '_, F> {
     /// Works on front `s`.
     ///
     /// # Safety
@@ -393,19 +394,14 @@ where
 }
 
 /// The backward sweep.
-struct Backward<'s, 'a, F, L, V> {
+struct Backward<'s, 'a, 'l, F> {
     sweep: &'s Sweep<'a>,
     values: Shared<'s, F>,
-    labels: L,
-    visit: V,
+    labels: Labels<'s, 'l>,
+    visit: Visit<'s, F>,
 }
 
-impl<'l, F, L, V> Backward<'_, '_, F, L, V>
-where
-    F: Scalar,
-    L: Fn(usize) -> &'l [u32] + Sync,
-    V: Fn(usize, &mut [F], bool) -> Result<(), Cancelled> + Sync,
-{
+impl<F: Scalar> Backward<'_, '_, '_, F> {
     /// Works on front `s`; `is_shared`: by several threads.
     ///
     /// # Safety
@@ -546,8 +542,8 @@ impl Sweep<'_> {
                 (None, Some(schedule)) => &schedule.handed,
                 (None, None) => &[],
             }),
-            labels,
-            visit,
+            labels: &labels,
+            visit: &visit,
         };
         match (self.ranks, self.schedule) {
             (Some(ranks), _) => forward.on_ranks(ranks),
@@ -568,8 +564,8 @@ impl Sweep<'_> {
         let backward = Backward {
             sweep: self,
             values: Shared::new(values),
-            labels,
-            visit,
+            labels: &labels,
+            visit: &visit,
         };
         match (self.ranks, self.schedule) {
             (Some(ranks), _) => backward.on_ranks(ranks),
@@ -579,12 +575,7 @@ impl Sweep<'_> {
     }
 }
 
-impl<'l, F, L, V> Forward<'_, '_, F, L, V>
-where
-    F: Scalar,
-    L: Fn(usize) -> &'l [u32] + Sync,
-    V: Fn(usize, &mut [F], bool) -> Result<(), Cancelled> + Sync,
-{
+impl<F: Scalar> Forward<'_, '_, '_, F> {
     fn on_ranks(&self, Ranks { team, share }: &Ranks) -> Result<(), Cancelled> {
         team.enter(Operation::Solve);
         let Sweep {
@@ -647,12 +638,7 @@ where
     }
 }
 
-impl<'l, F, L, V> Backward<'_, '_, F, L, V>
-where
-    F: Scalar,
-    L: Fn(usize) -> &'l [u32] + Sync,
-    V: Fn(usize, &mut [F], bool) -> Result<(), Cancelled> + Sync,
-{
+impl<F: Scalar> Backward<'_, '_, '_, F> {
     fn on_ranks(&self, Ranks { team, share }: &Ranks) -> Result<(), Cancelled> {
         team.enter(Operation::Solve);
         let (records, width) = (self.sweep.records, self.sweep.width);

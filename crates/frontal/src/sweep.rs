@@ -248,8 +248,26 @@ impl<F: Scalar> Forward<'_, '_, '_, F> {
     /// # Safety
     ///
     /// The children are done, nobody else works on `s`, and the stack is that of a postorder that `s` continues.
+    #[inline]
     unsafe fn front(&self, worker: &mut Worker<F>, s: usize, way: Way) -> Result<(), Cancelled> {
+        // SAFETY: the caller's contract.
+        unsafe {
+            match self.sweep.width {
+                1 => self.front_of::<true>(worker, s, way),
+                _ => self.front_of::<false>(worker, s, way),
+            }
+        }
+    }
+
+    /// [`front`](Self::front), with one value for each row, or any number of them.
+    unsafe fn front_of<const ONE: bool>(
+        &self,
+        worker: &mut Worker<F>,
+        s: usize,
+        way: Way,
+    ) -> Result<(), Cancelled> {
         let Sweep { tree, width, .. } = *self.sweep;
+        let width = if ONE { 1 } else { width };
         let front = &tree.fronts[s];
         let (own, below) = (front.pivots as usize, front.below as usize);
         let k = self.sweep.records[s].k as usize;

@@ -28,12 +28,7 @@ const FACTORS_PER_ELEMENT: u64 = 2;
 
 /// What is kept.
 pub(crate) struct Kept<W: FrontWork> {
-    /// By front, whether its element is kept.
-    is_kept: Vec<bool>,
-    /// By front, whether it is above the cut.
-    is_above: Vec<bool>,
-    /// The first front of the subtree of each.
-    first: Vec<u32>,
+    cut: Cut,
     pub(super) elements: Vec<Element<W::Scalar>>,
     pub(super) reports: Vec<W::Report>,
     /// Whether all that is kept is of the factors that are there.
@@ -176,16 +171,7 @@ impl<W: FrontWork> Kept<W> {
         let per_front = size_of::<Element<W::Scalar>>() + size_of::<W::Report>() + 7;
         // With a list of entries, and marks to find their fronts by.
         let of_fronts = bytes_of::<u8>(fronts.len() * per_front + 5 * symbolic.nnz());
-        let limit = symbolic.factor_entries() / FACTORS_PER_ELEMENT;
-        let seconds = symbolic.totals.seconds(fronts);
-        let mut cut = Cut::default();
-        for exponent in (COARSEST..=FINEST).rev() {
-            cancel.check()?;
-            cut = Cut::new::<W::Storage>(symbolic, seconds * 0.5f64.powi(exponent));
-            if cut.entries <= limit {
-                break;
-            }
-        }
+        let cut = Cut::new(symbolic, cancel)?;
         let bytes = of_fronts + bytes_of::<W::Scalar>(cut.entries as usize);
         // Work that is to come needs memory, too.
         if bytes > memory.available() / 2 {
@@ -194,22 +180,13 @@ impl<W: FrontWork> Kept<W> {
         let Ok(memory) = memory.reserve(bytes) else {
             return Ok(None);
         };
-        let mut first: Vec<u32> = (0..fronts.len() as u32).collect();
-        for (s, front) in fronts.iter().enumerate() {
-            if front.parent != NONE {
-                let parent = front.parent as usize;
-                first[parent] = first[parent].min(first[s]);
-            }
-        }
         let mut elements = Vec::with_capacity(fronts.len());
         elements.resize_with(fronts.len(), Element::none);
         let mut reports = Vec::with_capacity(fronts.len());
         reports.resize_with(fronts.len(), W::Report::default);
         let flops = symbolic.flops();
         Ok(Some(Self {
-            is_kept: cut.is_kept,
-            is_above: cut.is_above,
-            first,
+            cut,
             elements,
             reports,
             is_current: false,
@@ -226,8 +203,9 @@ impl<W: FrontWork> Kept<W> {
         bytes_of::<W::Scalar>(elements.sum())
             + bytes_of::<Element<W::Scalar>>(self.elements.len())
             + bytes_of::<W::Report>(self.reports.len())
-            + bytes_of::<u32>(self.first.len() + changed)
-            + (self.is_kept.len() + self.is_above.len() + self.is_in.len()) as u64
+            + bytes_of::<u32>(changed)
+            + self.cut.bytes()
+            + self.is_in.len() as u64
     }
 
     /// What a factorization works on in which only the entries `changed` have other values, in ascending order, or maybe all.
@@ -257,7 +235,7 @@ impl<W: FrontWork> Kept<W> {
             None => self.flops[1],
         };
         Partial {
-            is_kept: &self.is_kept,
+            is_kept: &self.cut.is_kept,
             elements: &mut self.elements,
             reports: &mut self.reports,
             is_in,
@@ -274,26 +252,13 @@ impl<W: FrontWork> Kept<W> {
         let (tree, layout) = (&symbolic.tree, &symbolic.layout);
         let mut is_changed = vec![false; tree.nnz()];
         changed.iter().for_each(|&p| is_changed[p as usize] = true);
-        self.is_in.clear();
-        self.is_in.resize(tree.fronts.len(), false);
-        for s in 0..tree.fronts.len() {
-            let range = layout.entry_ptr[s] as usize..layout.entry_ptr[s + 1] as usize;
-            if !layout.source[range].iter().any(|&p| is_changed[p as usize]) {
-                continue;
-            }
-            let mut top = s;
-            if !self.is_above[s] {
-                while let Some(&false) = self.is_above.get(tree.fronts[top].parent as usize) {
-                    top = tree.fronts[top].parent as usize;
-                }
-                self.is_in[self.first[top] as usize..=top].fill(true);
-            }
-            self.is_in[top] = true;
-            let mut up = tree.fronts[top].parent;
-            while up != NONE && !std::mem::replace(&mut self.is_in[up as usize], true) {
-                up = tree.fronts[up as usize].parent;
-            }
-        }
+        let has_changed = |s: &usize| {
+            let range = layout.entry_ptr[*s] as usize..layout.entry_ptr[s + 1] as usize;
+            let mut entries = layout.source[range].iter();
+            entries.any(|&p| is_changed[p as usize])
+        };
+        let fronts = (0..tree.fronts.len()).filter(has_changed);
+        self.cut.follow(&tree.fronts, fronts, &mut self.is_in);
     }
 }
 
@@ -311,17 +276,44 @@ fn flops<W: FrontWork>(front: &Front) -> f64 {
 }
 
 /// Fronts above a cut and right below it.
-#[derive(Default)]
-struct Cut {
+#[derive(Debug, Default)]
+pub(crate) struct Cut {
+    /// By front, whether it is above.
     is_above: Vec<bool>,
-    is_kept: Vec<bool>,
+    /// By front, whether its element is kept: those above, and the roots of the subtrees below.
+    pub is_kept: Vec<bool>,
+    /// The first front of the subtree of each.
+    first: Vec<u32>,
     /// Of the elements that are kept.
-    entries: u64,
+    pub entries: u64,
 }
 
 impl Cut {
+    /// As far down as the elements that are kept are few beside the factors.
+    pub fn new<S: Storage>(symbolic: &Symbolic<S>, cancel: &CancelFlag) -> Result<Self, Cancelled> {
+        let fronts = &symbolic.tree.fronts;
+        let limit = symbolic.factor_entries() / FACTORS_PER_ELEMENT;
+        let seconds = symbolic.totals.seconds(fronts);
+        let mut cut = Self::default();
+        for exponent in (COARSEST..=FINEST).rev() {
+            cancel.check()?;
+            cut = Self::above(symbolic, seconds * 0.5f64.powi(exponent));
+            if cut.entries <= limit {
+                break;
+            }
+        }
+        cut.first = (0..fronts.len() as u32).collect();
+        for (s, front) in fronts.iter().enumerate() {
+            if front.parent != NONE {
+                let parent = front.parent as usize;
+                cut.first[parent] = cut.first[parent].min(cut.first[s]);
+            }
+        }
+        Ok(cut)
+    }
+
     /// Above subtrees that take so many seconds at most.
-    fn new<S: Storage>(symbolic: &Symbolic<S>, seconds: f64) -> Self {
+    fn above<S: Storage>(symbolic: &Symbolic<S>, seconds: f64) -> Self {
         let fronts = &symbolic.tree.fronts;
         let subtrees = symbolic.totals.subtree_seconds.iter();
         let is_above: Vec<bool> = subtrees.map(|&subtree| subtree > seconds).collect();
@@ -333,6 +325,37 @@ impl Cut {
                 .sum(),
             is_kept: fronts.iter().map(is_kept).collect(),
             is_above,
+            first: Vec::new(),
+        }
+    }
+
+    pub fn bytes(&self) -> u64 {
+        let marks = self.is_kept.len() + self.is_above.len();
+        bytes_of::<u32>(self.first.len()) + marks as u64
+    }
+
+    /// Marks the fronts that are factorized where entries of these `changed`.
+    pub fn follow(
+        &self,
+        fronts: &[Front],
+        changed: impl Iterator<Item = usize>,
+        is_in: &mut Vec<bool>,
+    ) {
+        is_in.clear();
+        is_in.resize(fronts.len(), false);
+        for s in changed {
+            let mut top = s;
+            if !self.is_above[s] {
+                while let Some(&false) = self.is_above.get(fronts[top].parent as usize) {
+                    top = fronts[top].parent as usize;
+                }
+                is_in[self.first[top] as usize..=top].fill(true);
+            }
+            is_in[top] = true;
+            let mut up = fronts[top].parent;
+            while up != NONE && !std::mem::replace(&mut is_in[up as usize], true) {
+                up = fronts[up as usize].parent;
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Dense fronts in an assembly tree.
 
+pub mod changed;
 mod columns;
 mod large;
 pub mod ldlt;

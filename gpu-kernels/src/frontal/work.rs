@@ -89,7 +89,7 @@ pub(super) fn quotient<T: Field>(value: T, divisor: T, inverse: T) -> T {
 
 /// `value` · 2^`exponent` for |exponent| <= 2044.
 #[inlined]
-fn times_power_of_two<W: Field<Real = f64>>(value: W, exponent: i32) -> W {
+pub(super) fn times_power_of_two<W: Field<Real = f64>>(value: W, exponent: i32) -> W {
     // The power itself may be out of range where the product is not.
     let half = exponent >> 1;
     value

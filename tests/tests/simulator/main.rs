@@ -12,6 +12,7 @@ mod dsl;
 mod facade;
 mod front_kernels;
 mod frontal;
+mod frontal_changed;
 mod frontal_dealt;
 mod frontal_delays;
 mod frontal_gathered;

@@ -19,6 +19,8 @@ mod work;
 pub(crate) use across::{Spread, told_by_all};
 pub(crate) use element::{Children, Pace, add_contiguous, add_scattered, contiguous};
 pub(crate) use front::{ActiveFront, Positions};
+#[cfg(feature = "gpu")]
+pub(crate) use partial::Cut;
 pub(crate) use partial::{Keeping, check_changed};
 pub(crate) use store::{DelayedPanels, FrontState, FrontStore};
 pub(crate) use traverse::{Run, factorize};

@@ -139,7 +139,7 @@ impl<T: DeviceScalar> Counted<T> {
     }
 
     /// As [`new`](Self::new), with memory for the elements.
-    fn with(
+    pub fn with(
         stream: &Stream,
         plan: &DevicePlan,
         n: usize,
@@ -161,7 +161,7 @@ impl<T: DeviceScalar> Counted<T> {
     }
 
     /// Waits for the report of the launches that were enqueued last.
-    fn report(&self) -> Result<Report, DeviceError> {
+    pub fn report(&self) -> Result<Report, DeviceError> {
         let mut words = [0; report::LEN];
         words.copy_from_slice(self.report_on_host.as_slice()?);
         Ok(Report { words })
@@ -246,7 +246,7 @@ pub(super) struct Factorization<'a, T: DeviceScalar, S: Storage> {
 }
 
 /// Which pivots are taken.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Rule<T> {
     pub threshold: T,
     pub smallest: T,
@@ -283,10 +283,7 @@ impl<T: DeviceScalar, S: Storage> Factorization<'_, T, S> {
             rule,
             mut results,
         } = self;
-        assert!(
-            values.len() >= tree.max_source,
-            "a value for each entry of the tree"
-        );
+        tree.check_values(values.len());
         if tree.is_empty() {
             return Ok(());
         }
@@ -510,6 +507,11 @@ impl Report {
         for (count, other) in counts.iter_mut().zip(other_counts) {
             *count += other;
         }
+    }
+
+    /// Puts what was found of the whole matrix in the place of what is reported of a part.
+    pub fn set(&mut self, which: usize, word: u64) {
+        self.words[which] = word;
     }
 
     /// An extreme that is a magnitude.

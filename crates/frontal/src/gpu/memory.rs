@@ -64,7 +64,7 @@ impl MemoryPlan {
     ) -> Self {
         let limits = limits.stored_as::<S>();
         let classes = FrontClass::of_tree(tree, &limits);
-        let elements = Elements::new::<S>(tree, &classes, &limits, &costs);
+        let elements = Elements::new::<S>(tree, &classes, &limits, &costs, None);
         Self {
             limits,
             costs,

@@ -4,6 +4,7 @@
 //! [wide](super::Limits::of_components), and solves without strips have no kernels of their own.
 
 use luge_device::{Buffer, DeviceError, KernelDesc, LaunchConfig, Stream};
+use luge_gpu_kernels::frontal::changed as changed_kernels;
 use luge_gpu_kernels::frontal::ldlt as symmetric_kernels;
 use luge_gpu_kernels::frontal::lu as kernels;
 use luge_gpu_kernels::frontal::plan::{
@@ -54,12 +55,15 @@ pub trait DeviceScalar:
     + symmetric_kernels::ldlt_fronts::Instance
     + symmetric_kernels::ldlt_fronts_search::Instance
     + solve_kernels::prepare::coupling_values::Instance
+    + changed_kernels::extremes_of_lu::Instance
 {
     /// The type of magnitudes.
     type Magnitude: RealScalar + Real;
 
     /// See [`WideOf`].
-    type Value: Scalar<Real = f64, Wide = Self::Value> + Field<Real = f64, Wide = Self::Value>;
+    type Value: Scalar<Real = f64, Wide = Self::Value>
+        + Field<Real = f64, Wide = Self::Value>
+        + changed_kernels::put_changed_values::Instance;
 
     /// Whether there are kernels for solves without strips.
     const SOLVES_WITHOUT_STRIPS: bool;

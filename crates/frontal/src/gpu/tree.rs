@@ -302,6 +302,12 @@ impl<S: Storage> DeviceTree<S> {
         self.symbolic.tree.num_supernodes() == 0
     }
 
+    /// Panics unless A has so many values.
+    #[track_caller]
+    pub(super) fn check_values(&self, len: usize) {
+        assert!(len >= self.max_source, "a value for each entry of the tree");
+    }
+
     /// Launches of a factorization: one, unless fronts are wide or several devices work on it.
     pub fn num_launches(&self) -> usize {
         let of_parts = self.parts.iter().map(|part| &part.plan);

@@ -12,6 +12,7 @@ use luge_sparse::PivotPolicy;
 use luge_sparse::num_traits::Float;
 
 use super::launch::{Arguments, Factorization, FrontKernels, OwnValues, Results, Rule, Workspace};
+use super::partial::{Changed, Keeping};
 use super::scalar::{RealOf, WideOf};
 use super::solve::SolveState;
 use super::streamed::StoredPanels;
@@ -84,6 +85,7 @@ pub struct DeviceFrontalLu<T: DeviceScalar> {
     /// Largest magnitude in B, of which the smallest pivot is a part.
     scale: f64,
     num_delayed: usize,
+    pub(super) keeping: Keeping<T>,
 }
 
 impl<T: DeviceScalar> DeviceFrontalLu<T> {
@@ -131,7 +133,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         let mut factors = Self::unfactorized(stream, tree, workspace)?;
         // Looking for pivots moves rows, which the factors know nothing of: they are computed once more.
         loop {
-            factors.launch_fronts(stream, a, pivots, true)?;
+            factors.launch_fronts(stream, a, pivots, true, None)?;
             if factors.report()?.is_some() {
                 break;
             }
@@ -156,6 +158,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
             solve_state: SolveState::new(stream, tree)?,
             scale: 1.0,
             num_delayed: 0,
+            keeping: Keeping::Not,
             workspace: Arc::clone(workspace),
             tree: Arc::clone(tree),
         })
@@ -203,7 +206,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         a: &Buffer<WideOf<T>>,
         pivots: &PivotPolicy,
     ) -> Result<(), DeviceFrontalError> {
-        self.launch_fronts(stream, a, pivots, false)?;
+        self.launch_fronts(stream, a, pivots, false, None)?;
         self.refresh_solves(stream, a, false)
     }
 
@@ -228,7 +231,10 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         if self.tree.is_empty() {
             return Ok(Some(DeviceQuality::default()));
         }
-        let report = self.workspace.report()?;
+        let report = match self.keeping.kept() {
+            Some(kept) => kept.report()?,
+            None => self.workspace.report()?,
+        };
         if let Some(max_b) = report.other_scale(self.scale) {
             self.scale = max_b;
             return Ok(None);
@@ -243,6 +249,9 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         if let Some(column) = column(words::FIRST_ZERO) {
             return Err(DeviceFrontalError::ZeroPivot { column });
         }
+        if let Some(kept) = self.keeping.kept() {
+            kept.accept(report.count(words::NUM_PERTURBED) > 0);
+        }
         Ok(Some(DeviceQuality {
             num_perturbed: report.count(words::NUM_PERTURBED) as u32,
             first_perturbed: column(words::FIRST_PERTURBED),
@@ -254,7 +263,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
     }
 
     /// Takes from the values `a` of A, and from the exchanges if they are `new_pivots`, what solves need.
-    fn refresh_solves(
+    pub(super) fn refresh_solves(
         &mut self,
         stream: &Stream,
         a: &Buffer<WideOf<T>>,
@@ -267,14 +276,16 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
             .refresh(stream, &self.tree, a, &self.pivot_rows, new_pivots)
     }
 
-    /// Enqueues one launch and the copy of its report.
+    /// Enqueues one launch and the copy of its report. Only the values that `changed` are others than those of the factors, or maybe
+    /// all.
     #[track_caller]
-    fn launch_fronts(
+    pub(super) fn launch_fronts(
         &mut self,
         stream: &Stream,
         a: &Buffer<WideOf<T>>,
         pivots: &PivotPolicy,
         search: bool,
+        changed: Option<&Changed<'_>>,
     ) -> Result<(), DeviceFrontalError> {
         let bounds_l = search && !pivots.is_static();
         let pivots = pivots.resolve::<RealOf<T>>(|| self.scale);
@@ -284,20 +295,28 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         } else {
             Float::infinity()
         };
+        let rule = Rule {
+            threshold: pivots.threshold,
+            smallest: pivots.small,
+            max_l,
+        };
+        let results = Results {
+            factors: &mut self.factors,
+            pivot_rows: &mut self.pivot_rows,
+            row_places: &mut self.row_places,
+            stored_panels: self.stored_panels.as_mut(),
+        };
+        if let Some(kept) = self.keeping.kept() {
+            self.tree.check_values(a.len());
+            let kernels = &mut LuKernels { search };
+            let symbolic = &self.tree.symbolic;
+            return Ok(kept.enqueue(stream, symbolic, changed, (a, rule), results, kernels)?);
+        }
         let factorization = Factorization {
             tree: &*self.tree,
             values: a,
-            rule: Rule {
-                threshold: pivots.threshold,
-                smallest: pivots.small,
-                max_l,
-            },
-            results: Results {
-                factors: &mut self.factors,
-                pivot_rows: &mut self.pivot_rows,
-                row_places: &mut self.row_places,
-                stored_panels: self.stored_panels.as_mut(),
-            },
+            rule,
+            results,
         };
         factorization.enqueue(stream, &self.workspace, &mut LuKernels { search })
     }

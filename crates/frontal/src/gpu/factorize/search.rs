@@ -59,7 +59,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         a: &Buffer<WideOf<T>>,
         pivots: &PivotPolicy,
     ) -> Result<bool, DeviceFrontalError> {
-        self.launch_fronts(stream, a, pivots, true)?;
+        self.launch_fronts(stream, a, pivots, true, None)?;
         if self.tree.is_empty() {
             return Ok(false);
         }

@@ -22,6 +22,9 @@
 //! Of a part of a tree, elements of open roots stay where they are, and those that are given are there from the start: a
 //! part with such has a place for each of its elements.
 //!
+//! Elements that are kept from one factorization to the next have places of their own between the two. If the fronts of a part are
+//! factorized with the others as they are, its elements have the places that they have in the whole.
+//!
 //! # Waits
 //!
 //! Who writes over an element waits until all tasks that read it have it in their tiles. These come earlier in the order,
@@ -39,6 +42,7 @@ use luge_sparse::etree::NONE;
 
 use crate::gpu::classes::{FrontClass, Limits, Shape};
 use crate::gpu::cost::{DeviceCosts, longest_first_key};
+use crate::portion::Portion;
 use crate::storage::Storage;
 use crate::tree::AssemblyTree;
 
@@ -72,6 +76,8 @@ pub(in crate::gpu) struct Elements {
     /// `awaited[await_ptr[s]..await_ptr[s + 1]]`.
     pub await_ptr: Vec<u32>,
     pub awaited: Vec<u32>,
+    /// Where the elements end that may be added entry by entry.
+    pub gathered: u64,
 }
 
 impl Elements {
@@ -83,19 +89,22 @@ impl Elements {
             await_ptr,
             awaited,
             entries: _,
+            gathered: _,
         } = self;
         (8 * place.len() + 4 * (unit.len() + await_ptr.len() + awaited.len())) as u64
     }
 
-    /// Of a tree.
+    /// Of a tree, in which some elements are kept if `is_kept` says so of each front.
     pub fn new<S: Storage>(
         tree: &AssemblyTree,
         classes: &[FrontClass],
         limits: &Limits,
         costs: &DeviceCosts,
+        is_kept: Option<&[bool]>,
     ) -> Self {
         let mut elements = Self::default();
-        let pooled = elements.place_fixed(tree, classes, limits);
+        let is_kept = |s: usize| is_kept.is_some_and(|is_kept| is_kept[s]);
+        let pooled = elements.place_fixed(tree, classes, limits, is_kept);
         let pool = Pool::new::<S>(tree, classes, costs, pooled);
         // An element that is given is there from the start.
         let has_given = tree.fronts().iter().any(|front| front.is_given);
@@ -116,31 +125,73 @@ impl Elements {
         elements
     }
 
+    /// Of a part of the tree whose elements these are, in which only the fronts of the part are factorized. Those that are given are
+    /// kept.
+    pub fn of_part<S: Storage>(
+        &self,
+        portion: &Portion,
+        classes: &[FrontClass],
+        (limits, costs): (&Limits, &DeviceCosts),
+        is_kept: &[bool],
+    ) -> Self {
+        let fronts = portion.fronts.iter().map(|&s| s as usize);
+        let place: Vec<u64> = fronts.clone().map(|s| self.place[s]).collect();
+        let unit: Vec<u32> = fronts.map(|s| self.unit[s]).collect();
+        let own = portion.tree.fronts().iter().zip(classes).zip(is_kept);
+        let is_pooled = own.map(|((front, class), is_kept)| {
+            class.is_large() && front.below > limits.gathered && !is_kept
+        });
+        let pool = Pool::new::<S>(&portion.tree, classes, costs, is_pooled.collect());
+        let of_large: Vec<u64> = pool.large.iter().map(|&s| place[s as usize]).collect();
+        let (await_ptr, awaited) = pool.waits(&unit, &of_large);
+        Self {
+            place,
+            entries: self.entries,
+            unit,
+            await_ptr,
+            awaited,
+            gathered: self.gathered,
+        }
+    }
+
     /// Gives places to elements that are not in the pool, by the tree and the limits alone, and tells which are.
     fn place_fixed(
         &mut self,
         tree: &AssemblyTree,
         classes: &[FrontClass],
         limits: &Limits,
+        is_kept: impl Fn(usize) -> bool,
     ) -> Vec<bool> {
         self.place = vec![0; classes.len()];
         let mut is_pooled = vec![false; classes.len()];
+        let mut kept = Vec::new();
         for (s, front) in tree.fronts().iter().enumerate() {
             let size = u64::from(front.below).pow(2);
-            if classes[s].is_large() {
+            if is_kept(s) {
+                kept.push((front.below > limits.gathered, s, size));
+            } else if classes[s].is_large() {
                 if front.below > limits.gathered {
                     is_pooled[s] = true;
                 } else {
                     self.place[s] = self.entries;
                     self.entries += size;
                 }
-                continue;
+            } else {
+                // The subtree's fronts stand before it, the first one's element first.
+                let children = tree.children(s).iter().map(|&c| c as usize);
+                let first = children.filter(|&c| !is_kept(c)).map(|c| self.place[c]);
+                self.place[s] = first.min().unwrap_or(self.entries);
+                self.entries = self.entries.max(self.place[s] + size);
             }
-            // The subtree's fronts stand before it, the first one's element first.
-            let children = tree.children(s).iter();
-            let first = children.map(|&c| self.place[c as usize]).min();
-            self.place[s] = first.unwrap_or(self.entries);
-            self.entries = self.entries.max(self.place[s] + size);
+        }
+        kept.sort_unstable();
+        self.gathered = self.entries;
+        for (is_larger, s, size) in kept {
+            self.place[s] = self.entries;
+            self.entries += size;
+            if !is_larger {
+                self.gathered = self.entries;
+            }
         }
         is_pooled
     }
@@ -701,7 +752,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::tests::placed;
-    use super::super::{Plan, Planner};
+    use super::super::{Plan, Planner, Roles};
     use super::*;
     use crate::gpu::MemoryPlan;
     use crate::storage::{Full, Lower};
@@ -766,11 +817,12 @@ mod tests {
         let fronts = tree.fronts();
         let limits = limits.stored_as::<S>();
         let classes = FrontClass::of_tree(tree, &limits);
-        let elements = Elements::new::<S>(tree, &classes, &limits, costs);
+        let elements = Elements::new::<S>(tree, &classes, &limits, costs, None);
         let (plan, large) = placed(symbolic, |source| {
             let memory = MemoryPlan::with(symbolic, limits, *costs);
             let symbolic = symbolic.tree_and_layout();
-            let large = Planner::<S>::new(symbolic, source, &memory, 1).large;
+            let roles = Roles::new(tree, &memory.limits);
+            let large = Planner::<S>::new(symbolic, source, &memory, (roles, None), 1).large;
             (Plan::new::<S>(symbolic, source, &memory, 1), large)
         });
         assert_eq!(plan.element_entries, elements.entries);
@@ -904,7 +956,7 @@ mod tests {
         let tree = symbolic.tree();
         let costs = DeviceCosts::default();
         let classes = FrontClass::of_tree(tree, &TINY);
-        let is_pooled = Elements::default().place_fixed(tree, &classes, &TINY);
+        let is_pooled = Elements::default().place_fixed(tree, &classes, &TINY, |_| false);
         let pool = Pool::new::<Full>(tree, &classes, &costs, is_pooled);
         let unit = vec![0; classes.len()];
         let order = pool.in_order(&unit);

@@ -28,6 +28,7 @@ use super::cost::{self, DeviceCosts};
 use super::memory::MemoryPlan;
 use super::placement::PlacedOnHost;
 use crate::layout::Layout;
+use crate::portion::Portion;
 use crate::shares::{both, collected, sort};
 use crate::storage::Storage;
 use crate::tree::{AssemblyTree, Front};
@@ -81,6 +82,10 @@ struct Planner<'a, S: Storage> {
     threads: usize,
     /// Who works on each front.
     classes: Vec<FrontClass>,
+    /// Of each small front the child whose element is added first, or [`NONE`].
+    heavy: Vec<u32>,
+    /// Whether the element of each front is kept, if some are.
+    is_kept: Option<&'a [bool]>,
     /// Number of each front among the large ones, or [`NONE`].
     large: Vec<u32>,
     /// Where elements are, and in which order tasks on large fronts come for that.
@@ -88,6 +93,42 @@ struct Planner<'a, S: Storage> {
     /// Seconds of the path from the beginning of each front to the root.
     path: Vec<f64>,
     storage: PhantomData<S>,
+}
+
+/// What a plan of some fronts has in common with that of all.
+#[derive(Debug, Clone)]
+pub(super) struct Roles {
+    /// Who works on each front.
+    pub classes: Vec<FrontClass>,
+    /// Of each small front the child whose element is added first, or [`NONE`].
+    heavy: Vec<u32>,
+}
+
+impl Roles {
+    /// Of all fronts of a tree.
+    pub fn new(tree: &AssemblyTree, limits: &Limits) -> Self {
+        let classes = FrontClass::of_tree(tree, limits);
+        let heavy = small::heavy_children(tree, &classes);
+        Self { classes, heavy }
+    }
+
+    /// Of a part of the tree whose roles these are.
+    pub fn of_part(&self, portion: &Portion) -> Self {
+        let number = |s: u32| portion.fronts.binary_search(&s).map_or(NONE, |s| s as u32);
+        let fronts = portion.fronts.iter().zip(portion.tree.fronts());
+        Self {
+            classes: fronts
+                .clone()
+                .map(|(&s, _)| self.classes[s as usize])
+                .collect(),
+            heavy: fronts
+                .map(|(&s, front)| match self.heavy[s as usize] {
+                    heavy if heavy != NONE && !front.is_given => number(heavy),
+                    _ => NONE,
+                })
+                .collect(),
+        }
+    }
 }
 
 /// Sources and places of entries, written from front to back.
@@ -133,7 +174,20 @@ impl Plan {
         memory: &MemoryPlan,
         threads: usize,
     ) -> Self {
-        let planner = Planner::<S>::new((tree, layout), source, memory, threads);
+        let roles = Roles::new(tree, &memory.limits);
+        Self::keeping::<S>((tree, layout), source, memory, (roles, None), threads)
+    }
+
+    /// Plans the factorization of the fronts with these roles that are not given, in which elements are kept if `is_kept` says so
+    /// of each front.
+    pub fn keeping<S: Storage>(
+        (tree, layout): (&AssemblyTree, &Layout),
+        source: Source<'_>,
+        memory: &MemoryPlan,
+        (roles, is_kept): (Roles, Option<&[bool]>),
+        threads: usize,
+    ) -> Self {
+        let planner = Planner::<S>::new((tree, layout), source, memory, (roles, is_kept), threads);
         let numbers = 0..tree.fronts().len() as u32;
         let of_large: Vec<u32> = numbers.filter(|&s| planner.is_large(s as usize)).collect();
         let num_entries = |&s: &u32| planner.entry_range(s as usize).len();
@@ -172,8 +226,10 @@ impl<'a, S: Storage> Planner<'a, S> {
         (tree, layout): (&'a AssemblyTree, &'a Layout),
         source: Source<'a>,
         memory: &'a MemoryPlan,
+        (roles, is_kept): (Roles, Option<&'a [bool]>),
         threads: usize,
     ) -> Self {
+        let Roles { classes, heavy } = roles;
         let MemoryPlan {
             limits,
             costs,
@@ -181,7 +237,6 @@ impl<'a, S: Storage> Planner<'a, S> {
         } = memory;
         limits.check();
         let fronts = tree.fronts();
-        let classes = FrontClass::of_tree(tree, limits);
         let mut large = vec![NONE; fronts.len()];
         let are_large = classes
             .iter()
@@ -199,6 +254,8 @@ impl<'a, S: Storage> Planner<'a, S> {
             costs,
             threads,
             classes,
+            heavy,
+            is_kept,
             large,
             elements,
             path: Vec::new(),
@@ -212,6 +269,11 @@ impl<'a, S: Storage> Planner<'a, S> {
 impl<S: Storage> Planner<'_, S> {
     fn is_large(&self, s: usize) -> bool {
         self.classes[s].is_large()
+    }
+
+    /// Whether the element of front `s` is kept for other factorizations.
+    fn keeps(&self, s: usize) -> bool {
+        self.is_kept.is_some_and(|is_kept| is_kept[s])
     }
 
     /// Row and column in the front of entry `e` of the layout: of a symmetric matrix on or below the diagonal, since the
@@ -368,7 +430,8 @@ pub(super) mod tests {
         let tree = tree_of(&[(1, 2), (2, 30), (ROOT, 130), (ROOT, 4)]);
         let memory = MemoryPlan::with(&tree, Limits::default(), COSTS);
         let path = placed(&tree, |source| {
-            Planner::<Full>::new(tree.tree_and_layout(), source, &memory, 1).path
+            let roles = Roles::new(tree.tree(), &memory.limits);
+            Planner::<Full>::new(tree.tree_and_layout(), source, &memory, (roles, None), 1).path
         });
         let tiles = 30.0 + 3.0 * 200.0;
         let whole = 30.0 + 30.0;

@@ -8,8 +8,10 @@ use luge_gpu_kernels::frontal::plan::{
 use luge_sparse::etree::NONE;
 
 use super::{Entries, Planner, longest_first};
+use crate::gpu::classes::FrontClass;
 use crate::shares::{mapped, shares, split};
 use crate::storage::Storage;
+use crate::tree::AssemblyTree;
 
 /// What comes of some consecutive small fronts.
 struct SmallShare<'a> {
@@ -27,7 +29,7 @@ pub(super) type SmallRecords = (Vec<SmallFront>, Vec<Child>, Vec<u32>);
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Turn {
     front: u32,
-    /// The child that its run comes from, or [`NONE`].
+    /// The child whose element is added first, or [`NONE`].
     heavy: u32,
     /// Arrivals before it.
     joins: u32,
@@ -35,6 +37,28 @@ pub(super) struct Turn {
     begins: bool,
     /// Its run ends with it.
     ends: bool,
+}
+
+/// Of each small front the child whose element is added first, and that its run comes from: that below which most fronts lie on one
+/// path, of equal ones that with most pivots on it, of these the first.
+///
+/// So costs must not decide here: sums would have other bits with every table.
+pub(super) fn heavy_children(tree: &AssemblyTree, classes: &[FrontClass]) -> Vec<u32> {
+    let fronts = tree.fronts();
+    // Fronts and pivots on the longest path from each front to a leaf.
+    let mut longest = vec![(0u32, 0u32); fronts.len()];
+    let mut heavy = vec![NONE; fronts.len()];
+    for (s, front) in fronts.iter().enumerate() {
+        if classes[s].is_large() {
+            continue;
+        }
+        let children = tree.children(s).iter().copied();
+        let first = children.max_by_key(|&c| (longest[c as usize], Reverse(c)));
+        let (fronts, pivots) = first.map_or((0, 0), |first| longest[first as usize]);
+        longest[s] = (fronts + 1, pivots + front.pivots);
+        heavy[s] = first.unwrap_or(NONE);
+    }
+    heavy
 }
 
 impl<S: Storage> Planner<'_, S> {
@@ -121,8 +145,7 @@ impl<S: Storage> Planner<'_, S> {
         let is_kept_before = |at: usize| {
             let before = at.checked_sub(1).map(|before| order[before]);
             before.is_some_and(|before| {
-                let parent = self.fronts[before.front as usize].parent;
-                !before.ends && order[at].front == parent && order[at].joins == 0
+                !before.ends && order[at].heavy == before.front && order[at].joins == 0
             })
         };
         for (at, described) in turns.zip(fronts) {
@@ -170,7 +193,7 @@ impl<S: Storage> Planner<'_, S> {
                         goes_on = position[parent];
                     }
                 }
-            } else if !is_kept_before(at + 1) {
+            } else if !is_kept_before(at + 1) || self.keeps(s) {
                 flags |= small::WRITES_ELEMENT;
             }
             *described = SmallFront {
@@ -191,89 +214,75 @@ impl<S: Storage> Planner<'_, S> {
         }
     }
 
-    /// Of each small front the child that its run comes from: that below which most fronts lie on one path, of equal ones
-    /// that with most pivots on it, of these the first.
-    ///
-    /// Its element is added first. So costs must not decide here: sums would have other bits with every table.
-    fn heavy_children(&self) -> Vec<u32> {
-        // Fronts and pivots on the longest path from each front to a leaf.
-        let mut longest = vec![(0u32, 0u32); self.fronts.len()];
-        let mut heavy = vec![NONE; self.fronts.len()];
-        for (s, front) in self.fronts.iter().enumerate() {
-            if self.is_large(s) {
-                continue;
-            }
-            let children = self.tree.children(s).iter().copied();
-            let first = children.max_by_key(|&c| (longest[c as usize], Reverse(c)));
-            let (fronts, pivots) = first.map_or((0, 0), |first| longest[first as usize]);
-            longest[s] = (fronts + 1, pivots + front.pivots);
-            heavy[s] = first.unwrap_or(NONE);
-        }
-        heavy
+    /// The children of front `s` that are not given.
+    fn working_children(&self, s: usize) -> impl DoubleEndedIterator<Item = u32> + Clone {
+        let children = self.tree.children(s).iter().copied();
+        children.filter(|&c| !self.fronts[c as usize].is_given)
     }
 
     /// The order in which small fronts are worked on.
     pub(super) fn order_small(&self) -> Vec<Turn> {
         let fronts = self.fronts;
-        let heavy = self.heavy_children();
+        // The child that the run of each front comes from: the one whose element is added first, unless that is given.
+        let mut run = self.heavy.clone();
         let mut work = vec![0.0f64; fronts.len()];
         let mut is_absorbed = vec![false; fronts.len()];
         let mut by_work: Vec<u32> = Vec::new();
         for s in 0..fronts.len() {
-            if self.is_large(s) {
+            if self.is_large(s) || fronts[s].is_given {
                 continue;
             }
             by_work.clear();
-            by_work.extend(self.tree.children(s));
+            by_work.extend(self.working_children(s));
             by_work.sort_by(|&a, &b| {
                 work[a as usize]
                     .total_cmp(&work[b as usize])
                     .then(a.cmp(&b))
             });
+            if by_work.iter().all(|&c| c != run[s]) {
+                run[s] = by_work.last().copied().unwrap_or(NONE);
+            }
             let of_children: f64 = by_work.iter().map(|&c| work[c as usize]).sum();
             work[s] = of_children + self.seconds(s);
             let mut absorbed = 0.0;
-            for &c in by_work.iter().filter(|&&c| c != heavy[s]) {
+            for &c in by_work.iter().filter(|&&c| c != run[s]) {
                 absorbed += work[c as usize];
                 is_absorbed[c as usize] = absorbed <= self.costs.join;
             }
         }
 
-        // A postorder with the children that run by themselves first, then those absorbed, then the heavy one.
+        // A postorder with the children that run by themselves first, then those absorbed, then the one of the same run.
         let mut order = Vec::new();
         let mut stack: Vec<(u32, bool)> = Vec::new();
         let mut begins = true;
         for root in 0..fronts.len() {
             let parent = fronts[root].parent;
             let is_root = parent == NONE || self.is_large(parent as usize);
-            if self.is_large(root) || !is_root {
+            if self.is_large(root) || fronts[root].is_given || !is_root {
                 continue;
             }
             stack.push((root as u32, false));
             while let Some((s, children_done)) = stack.pop() {
                 let s_index = s as usize;
-                let children = self.tree.children(s_index);
-                if !children_done && !children.is_empty() {
+                let children = self.working_children(s_index);
+                let last = run[s_index];
+                let apart = |&c: &u32| c != last && !is_absorbed[c as usize];
+                if !children_done && last != NONE {
                     stack.push((s, true));
-                    let heavy = heavy[s_index];
-                    stack.push((heavy, false));
-                    let absorbed = children.iter().rev().filter(|&&c| is_absorbed[c as usize]);
-                    stack.extend(absorbed.map(|&c| (c, false)));
-                    let apart = |&&c: &&u32| c != heavy && !is_absorbed[c as usize];
-                    stack.extend(children.iter().rev().filter(apart).map(|&c| (c, false)));
+                    stack.push((last, false));
+                    let absorbed = children.clone().rev().filter(|&c| is_absorbed[c as usize]);
+                    stack.extend(absorbed.map(|c| (c, false)));
+                    stack.extend(children.rev().filter(apart).map(|c| (c, false)));
                     continue;
                 }
-                let apart = children
-                    .iter()
-                    .filter(|&&c| c != heavy[s_index] && !is_absorbed[c as usize])
-                    .count() as u32;
+                let apart = children.filter(apart).count() as u32;
                 let parent = fronts[s_index].parent;
                 let ends = parent == NONE
                     || self.is_large(parent as usize)
-                    || (heavy[parent as usize] != s && !is_absorbed[s_index]);
+                    || (run[parent as usize] != s && !is_absorbed[s_index]);
                 order.push(Turn {
                     front: s,
-                    heavy: heavy[s_index],
+                    heavy: self.heavy[s_index],
                     joins: if apart > 0 { apart + 1 } else { 0 },
                     begins,
                     ends,
@@ -292,7 +301,7 @@ mod tests {
     use crate::gpu::MemoryPlan;
     use crate::gpu::classes::Limits;
     use crate::gpu::cost::DeviceCosts;
-    use crate::gpu::plan::Plan;
+    use crate::gpu::plan::{Plan, Roles};
     use crate::storage::Full;
 
     /// Small fronts in their order: arrivals before each, whether a run begins with it, and whether one ends.
@@ -300,7 +309,10 @@ mod tests {
         let tree = tree_of(fronts);
         let memory = MemoryPlan::with(&tree, Limits::default(), COSTS);
         let order = placed(&tree, |source| {
-            Planner::<Full>::new(tree.tree_and_layout(), source, &memory, 1).order_small()
+            let roles = Roles::new(tree.tree(), &memory.limits);
+            let planner =
+                Planner::<Full>::new(tree.tree_and_layout(), source, &memory, (roles, None), 1);
+            planner.order_small()
         });
         let turn = |t: &Turn| (t.front, t.joins, t.begins, t.ends);
         order.iter().map(turn).collect()

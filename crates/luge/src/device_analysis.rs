@@ -9,6 +9,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use luge_device::{Buffer, BufferView, DeviceError, Element, Slice, Stream};
+use luge_frontal::gpu::{DeviceScalar, put_changed_values};
 use luge_solve::gpu::{Measures, NotFinite, RefineScalar, Refined};
 use luge_solve::refine;
 use luge_sparse::{FilledPattern, Levels, PivotPolicy};
@@ -20,6 +21,7 @@ use crate::error::Error;
 use crate::inform::Inform;
 use crate::shared::Shared;
 use crate::task::Check;
+use crate::threads::Threads;
 
 /// An analysis for one engine of a device, whatever the type of its factors.
 pub(crate) trait AnyDeviceAnalysis<W>: Send + Sync {
@@ -158,6 +160,9 @@ pub(crate) trait ResidentEngine<W> {
     /// the matrix is general.
     fn pivot_range(&self) -> Option<[f64; 2]>;
 
+    /// The part of the work that the last refactorization did.
+    fn refactorized_part(&self) -> f64;
+
     /// The values that were factorized, copied to the host.
     fn download_values(&self) -> Result<Vec<W>, Error>;
 }
@@ -190,6 +195,48 @@ pub(crate) enum NewValues<'a, W> {
         check: Check<'a>,
     },
     OnDevice(Slice<'a, f64>),
+    /// Those at some places, ascending, of a general matrix; the others are as they were.
+    Changed {
+        places: &'a [u32],
+        values: &'a [W],
+    },
+}
+
+/// What is known of new values that are on their way to the device.
+pub(crate) struct Entered<'a> {
+    /// What is still to be checked of them.
+    pub check: Check<'a>,
+    /// The places of those that are others than before, if not all may be.
+    pub changed: Option<&'a [u32]>,
+}
+
+impl<'a, W: RefineScalar> NewValues<'a, W> {
+    /// Copies them to `there`, for factors with values of the type `T`; `old` are those before.
+    pub(crate) fn enter<T: DeviceScalar<Value = W>>(
+        self,
+        stream: &Stream,
+        threads: &Threads,
+        old: &Buffer<W>,
+        there: &mut Buffer<W>,
+    ) -> Result<Entered<'a>, DeviceError> {
+        let mut entered = Entered {
+            check: &|| Ok(()),
+            changed: None,
+        };
+        match self {
+            Self::OnHost { values, check } => {
+                threads.copy_from_host(stream, there, values)?;
+                entered.check = check;
+            }
+            Self::OnDevice(values) => stream.copy_across(there, &values.into_elements::<W>())?,
+            Self::Changed { places, values } => {
+                stream.copy(there, old)?;
+                put_changed_values::<T>(stream, (places, values), there)?;
+                entered.changed = Some(places);
+            }
+        }
+        Ok(entered)
+    }
 }
 
 /// Numbers on the device of a stream, or on another one of its group, copied to the host.

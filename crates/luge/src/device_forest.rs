@@ -379,7 +379,7 @@ impl<S: Storage> Forest<S> {
     }
 
     /// What `of` makes of where the matrix comes from.
-    fn placed<R>(&self, of: impl FnOnce(&Placement<'_>) -> R) -> R {
+    pub(crate) fn placed<R>(&self, of: impl FnOnce(&Placement<'_>) -> R) -> R {
         let Transform {
             row_perm,
             col_perm,

@@ -25,7 +25,7 @@ use crate::backend::gpu::GpuBackend;
 use crate::backend::{DeviceCosts, Limits};
 use crate::determinant::Determinant;
 use crate::device_analysis::{
-    AnyDeviceAnalysis, AnyDeviceEngine, BatchBytes, NewValues, ResidentEngine, Search,
+    AnyDeviceAnalysis, AnyDeviceEngine, BatchBytes, Entered, NewValues, ResidentEngine, Search,
     SearchedPivots, System, fetched,
 };
 use crate::device_forest::Forest;
@@ -344,10 +344,11 @@ impl<L: TreeFactors> TreeEngine<L> {
             .get::<L::Wide>(&analysis.stream, shared, transpose)
     }
 
-    /// Factorizes the values that are there, and measures the factors with a known solution if there is A's pattern to
+    /// Factorizes the values that are there, of which only those that `changed` are others than before, if any are told, and measures the factors with a known solution if there is A's pattern to
     /// do so. When everything is enqueued, the host makes the check, and waits once.
     fn renew(
         &mut self,
+        changed: Option<&[u32]>,
         probed: Option<&DevicePattern>,
         check: Check<'_>,
     ) -> Result<Option<Measures>, Error> {
@@ -370,7 +371,13 @@ impl<L: TreeFactors> TreeEngine<L> {
             if factors.needs_search() {
                 check.take().map_or(Ok(()), |check| check())?;
             } else {
-                factors.begin_refactorize(stream, values, &self.pivots)?;
+                let place = self.analysis.place(&self.scratch, &self.cancel);
+                match changed {
+                    Some(changed) => {
+                        factors.begin_refactorize_changed(place, values, &self.pivots, changed)?
+                    }
+                    None => factors.begin_refactorize(stream, values, &self.pivots)?,
+                }
                 if let Some((known, matrix)) = &mut known {
                     known.enqueue(stream, *matrix, |x| factors.solve(stream, x, 1, false))?;
                 }
@@ -588,7 +595,7 @@ impl<L: TreeFactors> AnyDeviceEngine<L::Wide> for TreeEngine<L> {
         let stream = &self.analysis.stream;
         factors.begin_refactorize(stream, &self.values, &self.pivots)?;
         if !matches!(factors.report(stream, &self.pivots)?, Outcome::Done(_)) {
-            self.renew(None, &|| Ok(()))?;
+            self.renew(None, None, &|| Ok(()))?;
         }
         // What was measured of the old factors when they were accepted.
         self.quality = previous.quality;
@@ -615,17 +622,9 @@ impl<L: TreeFactors> ResidentEngine<L::Wide> for TreeEngine<L> {
         let pattern = pattern.transpose()?;
         let mut spare = self.take_spare()?;
         let stream = &self.analysis.stream;
-        let (copied, check): (_, Check<'_>) = match a {
-            NewValues::OnHost { values, check } => {
-                let threads = &self.analysis.threads;
-                (threads.copy_from_host(stream, &mut spare, values), check)
-            }
-            NewValues::OnDevice(a) => {
-                let a = a.into_elements::<L::Wide>();
-                (stream.copy_across(&mut spare, &a), &|| Ok(()))
-            }
-        };
-        copied.map_err(|e| Error::from_device(e, "numeric"))?;
+        let threads = &self.analysis.threads;
+        let entered = a.enter::<L::Value>(stream, threads, &self.values, &mut spare);
+        let Entered { check, changed } = entered.map_err(|e| Error::from_device(e, "numeric"))?;
         self.spare = Some(std::mem::replace(&mut self.values, spare));
         let scale = self.factors().scale();
         self.previous = Some(Previous {
@@ -635,7 +634,7 @@ impl<L: TreeFactors> ResidentEngine<L::Wide> for TreeEngine<L> {
             factors: None,
         });
         self.pivots = pivots;
-        self.renew(pattern.as_deref(), check)
+        self.renew(changed, pattern.as_deref(), check)
     }
 
     fn probe(&self, shared: &Shared) -> Result<Measures, Error> {
@@ -764,6 +763,10 @@ impl<L: TreeFactors> ResidentEngine<L::Wide> for TreeEngine<L> {
 
     fn condition_of_values(&self) -> Result<Condition, Error> {
         self.condition_with(&self.download_values()?)
+    }
+
+    fn refactorized_part(&self) -> f64 {
+        self.factors().refactorized_part()
     }
 
     fn pivot_range(&self) -> Option<[f64; 2]> {

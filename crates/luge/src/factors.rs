@@ -755,14 +755,16 @@ impl<T: Scalar> Factors<T> {
                 }
                 Verdict::Fail(reason) => reason,
             };
+        let engine = factors.engine.resident();
+        let engine = engine.unwrap_or_else(|| unreachable!("an engine that keeps values"));
         let stored = match values {
             NewValues::OnHost { values, .. } => Ok(Cow::Borrowed(values)),
-            NewValues::OnDevice(values) => match factors.engine.resident() {
-                Some(engine) => engine.download(values).map(Cow::Owned),
-                None => unreachable!("an engine that keeps values"),
-            },
+            NewValues::OnDevice(values) => {
+                let values = engine.download(values).map(Cow::Owned);
+                values.map_err(|e| Error::from_device(e, "numeric"))
+            }
+            NewValues::Changed { .. } => engine.download_values().map(Cow::Owned),
         };
-        let stored = stored.map_err(|e| Error::from_device(e, "numeric"));
         let whole = stored.and_then(|stored| Self::whole_values(plan, &stored, threads));
         let (values, largest) = whole.map_err(|error| factors.restored(error))?;
         let norms = OnceLock::new();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use luge_device::{Buffer, BufferViewMut, DeviceError, Stream};
 use luge_frontal::gpu::{
-    DeviceFrontalError, DeviceFrontalLdlt, DeviceFrontalLu, DeviceQuality, DeviceScalar,
+    Changed, DeviceFrontalError, DeviceFrontalLdlt, DeviceFrontalLu, DeviceQuality, DeviceScalar,
     DeviceSymmetricQuality, DeviceTree, ExpectedPivots, MovedTree, Room, SymmetricFactors, WideOf,
     Workspace,
 };
@@ -117,6 +117,23 @@ pub(crate) trait TreeFactors: Send + Sync + Sized + 'static {
         values: &Buffer<Self::Wide>,
         pivots: &PivotPolicy,
     ) -> Result<(), Error>;
+
+    /// As [`begin_refactorize`](Self::begin_refactorize), where only the values at these places, ascending, are others than those of the
+    /// factors that are there, if any are. What it leaves is the same.
+    fn begin_refactorize_changed(
+        &mut self,
+        place: Place<'_, Self>,
+        values: &Buffer<Self::Wide>,
+        pivots: &PivotPolicy,
+        _changed: &[u32],
+    ) -> Result<(), Error> {
+        self.begin_refactorize(place.stream, values, pivots)
+    }
+
+    /// The part of the work that the last factorization did.
+    fn refactorized_part(&self) -> f64 {
+        1.0
+    }
 
     /// Waits for it; the policy is that with which it was begun.
     fn report(&mut self, stream: &Stream, pivots: &PivotPolicy) -> Result<Outcome, Error>;
@@ -278,6 +295,44 @@ where
         let pivots = pivots.in_fronts(FRONT_THRESHOLD);
         let begun = self.begin_refactorize(stream, values, &pivots);
         begun.map_err(numeric_error)
+    }
+
+    fn begin_refactorize_changed(
+        &mut self,
+        place: Place<'_, Self>,
+        values: &Buffer<WideOf<T>>,
+        pivots: &PivotPolicy,
+        changed: &[u32],
+    ) -> Result<(), Error> {
+        let Place {
+            forest,
+            stream,
+            threads,
+            cancel,
+            ..
+        } = place;
+        let pivots = pivots.in_fronts(FRONT_THRESHOLD);
+        let seconds = if self.is_planned_for_changes() {
+            0.0
+        } else {
+            forest.plan_seconds()
+        };
+        let begun = threads.run(seconds, |count| {
+            forest.placed(|placement| {
+                let changed = Changed {
+                    places: changed,
+                    placement,
+                    cancel,
+                    threads: count,
+                };
+                self.begin_refactorize_changed(stream, values, &pivots, &changed)
+            })
+        });
+        begun.map_err(numeric_error)
+    }
+
+    fn refactorized_part(&self) -> f64 {
+        self.refactorized_part()
     }
 
     fn report(&mut self, _stream: &Stream, _pivots: &PivotPolicy) -> Result<Outcome, Error> {

@@ -6,6 +6,8 @@ use std::sync::{Arc, OnceLock};
 use luge_sparse::Scalar;
 
 use super::{Computed, Factors, RENEWAL_PER_ENTRY, work_bytes};
+#[cfg(feature = "gpu")]
+use crate::device_analysis::{NewValues, ResidentEngine};
 use crate::error::Error;
 use crate::host::KeptValues;
 use crate::host_path::HostPath;
@@ -75,11 +77,16 @@ impl<T: Scalar> Factors<T> {
     /// new values there. The outcome is the same, bit for bit: factors, solutions, what is measured, and what is done where
     /// old pivots do not serve.
     ///
-    /// On the CPU only columns and fronts on the paths from these entries to the roots are factorized again, so a few
+    /// Only columns and fronts on the paths from these entries to the roots are factorized again, so a few
     /// entries cost little; [`Inform::refactorized_part`] tells how much was done. That takes what was measured of the others,
-    /// which is kept from the first such call on: the first one, and one after an error, after new pivots were searched, or
-    /// where small pivots are replaced, does all. What follows from a set of places is remembered, so calls for the same set,
-    /// as in a loop over time steps, cost least. On a device everything is factorized again, and the values cross.
+    /// and elements of theirs, which are kept from the first such call on: the first one, and one after an error, after new pivots
+    /// were searched, or where small pivots are replaced, does all. What follows from a set of places is remembered, so calls for
+    /// the same set, as in a loop over time steps, cost least.
+    ///
+    /// On a device that holds for general matrices with [`DeviceEngine::Tree`](crate::DeviceEngine::Tree). The values that changed
+    /// cross, and no others; the first call plans the tree once more on the host, the first for a set of places its fronts. Memory
+    /// for the elements that are kept is taken where at least half of what is left on the device stays free. All is factorized
+    /// without it, and of symmetric matrices, by columns, by several devices, and where factors are kept elsewhere.
     ///
     /// # Errors
     ///
@@ -99,10 +106,19 @@ impl<T: Scalar> Factors<T> {
             Path::Host(path) if shared.symmetry.is_none() => {
                 self.renew_some(path, &plan, &changes)?
             }
+            #[cfg(feature = "gpu")]
+            Path::Device(_) if shared.symmetry.is_none() && self.computed.has_values() => {
+                self.renew_some_there(&plan, &changes)?
+            }
             _ => self.renew_with(&plan, &changes)?,
         };
         self.refactorized_part = Some(match (&self.computed, &outcome) {
             (Computed::Host(host), Refactorized::Reused { .. }) => host.engine.refactorized_part(),
+            #[cfg(feature = "gpu")]
+            (Computed::Device(device), Refactorized::Reused { .. }) => {
+                let engine = device.engine.resident();
+                engine.map_or(1.0, ResidentEngine::refactorized_part)
+            }
             _ => 1.0,
         });
         Ok(outcome)
@@ -187,5 +203,21 @@ impl<T: Scalar> Factors<T> {
         self.accept(norms, journal)?;
         self.largest = Some(largest);
         Ok(outcome)
+    }
+
+    /// Sends the values that changed to the device, which has the others, and factorizes what depends on them there.
+    #[cfg(feature = "gpu")]
+    fn renew_some_there(
+        &mut self,
+        plan: &Plan<T::Wide>,
+        changes: &Changes<'_, T>,
+    ) -> Result<Refactorized, Error> {
+        // There are no more than indices of 32 bits.
+        let places: Vec<u32> = changes.places.iter().map(|&place| place as u32).collect();
+        let values = NewValues::Changed {
+            places: &places,
+            values: &T::in_wide(&changes.values),
+        };
+        self.renew_resident(plan, values, 1)
     }
 }

@@ -2,7 +2,7 @@
 
 use luge::{
     BackendChoice, CpuEngine, DeviceEngine, Error, Factors, MatrixKind, Options, Refactorized,
-    Scalar, Solver,
+    ResidualCheck, SavedError, Scalar, Solver,
 };
 use luge_testkit::convert::turned;
 use luge_testkit::generators::applications::{
@@ -21,10 +21,20 @@ fn on_cpu(threads: usize) -> Options {
         .threads(threads)
 }
 
-/// Everything of factors that can be told apart: they are saved with all that was measured of them.
+/// Everything of factors that can be told apart: they are saved with all that was measured of them. Of factors on a device it is what
+/// was measured, and the determinant.
 fn bits<T: Scalar>(factors: &Factors<T>) -> Vec<u8> {
     let mut bits = Vec::new();
-    factors.save(&mut bits).unwrap();
+    if let Err(error) = factors.save(&mut bits) {
+        assert!(
+            matches!(error, Error::Saved(SavedError::OnDevice)),
+            "{error}"
+        );
+        let inform = factors.inform();
+        let measured = (inform.growth, inform.num_perturbed, inform.backward_error);
+        let determinant = factors.determinant().unwrap();
+        bits = format!("{measured:?} {determinant:?}").into_bytes();
+    }
     bits
 }
 
@@ -260,39 +270,91 @@ fn few_entries_take_a_part_of_the_work() {
     }
 }
 
+fn on_device() -> Options {
+    let options = Options::default().backend(BackendChoice::Simulator { seed: 1 });
+    options.device_engine(DeviceEngine::Tree)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3))]
+
+    #[test]
+    fn on_a_device_general_matrices_are_as_after_a_whole_refactorization(
+        seed in 0u64..1000,
+        which in 0usize..3,
+        changes in changes(),
+    ) {
+        let a = match which {
+            0 => circuit(60, seed),
+            1 => random_unsymmetric(50, 4, seed),
+            _ => convection_diffusion_2d(7, 8, 3.0 + seed as f64),
+        };
+        let changes = &changes[..2];
+        check(&a, &on_device(), changes);
+        check(&turned::<C>(&a), &on_device(), changes);
+        check(&a.map(|&v| v as f32), &on_device(), changes);
+        check(&a.to_csc(), &on_device().residual_check(ResidualCheck::Never), changes);
+    }
+}
+
 #[test]
-fn on_a_device_all_is_factorized_again() {
+fn on_a_device_few_entries_take_a_part_of_the_work() {
+    let a = circuit(200, 3);
+    let mut pair = Pair::new(&a, &on_device());
+    let places: Vec<usize> = (0..3).map(|k| a.nnz() / 2 + 7 * k).collect();
+    let mut parts = Vec::new();
+    for step in 0..3 {
+        let values: Vec<f64> = places
+            .iter()
+            .map(|&p| pair.all[p] * (1.0 + 0.01 * f64::from(step)))
+            .collect();
+        let Done { outcome, part } = pair.change(&places, &values);
+        assert!(matches!(outcome, Ok(Refactorized::Reused { .. })));
+        parts.push(part);
+    }
+    assert!(
+        parts[0] == 1.0 && parts[1] < 0.5 && parts[1] == parts[2],
+        "{parts:?}"
+    );
+    // What does not serve leaves the old factors, from which the next change starts, and values that the host has not seen.
+    let row: Vec<usize> = (a.indptr().index(6)..a.indptr().index(7)).collect();
+    assert!(pair.change(&row, &vec![0.0; row.len()]).outcome.is_err());
+    let part = pair.change(&places[..1], &[pair.all[places[0]] * 1.5]).part;
+    assert!(part < 0.5, "{part}");
+    let b = vec![1.0; a.rows()];
+    let [x, y] = [&pair.told, &pair.whole].map(|factors| factors.solve(&b).unwrap().x);
+    assert_eq!(x, y);
+    // After a whole refactorization, and after new pivots.
+    let values = pair.all.clone();
+    pair.told.refactorize_values(&values).unwrap();
+    pair.whole.refactorize_values(&values).unwrap();
+    let part = pair
+        .change(&places[1..], &[values[places[1]], 0.5 * values[places[2]]])
+        .part;
+    assert!(part < 0.5, "{part}");
+}
+
+#[test]
+fn on_a_device_all_of_other_factors_is_factorized_again() {
     let general = random_unsymmetric(30, 4, 3);
     let triangle = lower(&laplacian_2d(5, 5));
-    let device = |engine, kind| {
-        Options::default()
-            .backend(BackendChoice::Simulator { seed: 1 })
-            .device_engine(engine)
-            .kind(kind)
-    };
+    let options = on_device();
     for (a, options) in [
-        (&general, device(DeviceEngine::Tree, MatrixKind::General)),
-        (&general, device(DeviceEngine::Columns, MatrixKind::General)),
-        (&triangle, device(DeviceEngine::Tree, MatrixKind::Symmetric)),
+        (
+            &general,
+            options.clone().device_engine(DeviceEngine::Columns),
+        ),
+        (&triangle, options.kind(MatrixKind::Symmetric)),
     ] {
-        let analysis = Solver::new(options).unwrap().analyze(a).unwrap();
-        let [mut whole, mut told] = [0, 1].map(|_| analysis.factorize(a).unwrap());
-        let mut all = a.data().to_vec();
+        let mut pair = Pair::new(a, &options);
         for factor in [1.5, 0.75] {
             let places = [40, 3];
-            let values = places.map(|p| factor * all[p]);
-            places.iter().zip(values).for_each(|(&p, v)| all[p] = v);
-            let expected = whole.refactorize_values(&all).unwrap();
-            assert_eq!(
-                told.refactorize_changed(&places, &values).unwrap(),
-                expected
-            );
-            assert_eq!(told.inform().refactorized_part, Some(1.0));
-            let b = vec![1.0; a.rows()];
-            assert_eq!(told.solve(&b).unwrap().x, whole.solve(&b).unwrap().x);
+            let values = places.map(|p| factor * pair.all[p]);
+            let Done { outcome, part } = pair.change(&places, &values);
+            assert!(outcome.is_ok() && part == 1.0);
         }
-        let error = told.refactorize_changed(&[a.nnz()], &[1.0]).unwrap_err();
-        assert!(matches!(error, Error::NoEntry { .. }));
+        let error = pair.told.refactorize_changed(&[a.nnz()], &[1.0]);
+        assert!(matches!(error, Err(Error::NoEntry { .. })));
     }
 }
 

@@ -47,6 +47,8 @@ struct Contestant {
     factors: Factors<f64>,
     is_told: bool,
     seconds: Vec<f64>,
+    /// Of the first two rounds.
+    planning: Vec<f64>,
 }
 
 impl Arguments {
@@ -66,6 +68,8 @@ impl Arguments {
             "devices",
             "entries",
             "part",
+            "first ms",
+            "second ms",
             "whole ms",
             "changed ms",
             "ratio",
@@ -94,9 +98,10 @@ impl Arguments {
                     factors: analysis.factorize(a)?,
                     is_told,
                     seconds: Vec::new(),
+                    planning: Vec::new(),
                 });
             }
-            // The first rounds are not counted: they plan.
+            // The first rounds are not counted: one plans for all changes, one for those of these places.
             for round in 0..self.samples.max(1) + 2 {
                 let mut values = a.data().to_vec();
                 for &place in &places {
@@ -116,6 +121,9 @@ impl Arguments {
                             contestant.factors.refactorize_values(&values)
                         };
                         let seconds = start.elapsed().as_secs_f64();
+                        if round <= 1 {
+                            contestant.planning.push(seconds);
+                        }
                         match renewed {
                             Ok(Refactorized::Reused { .. }) if round > 1 => {
                                 contestant.seconds.push(seconds)
@@ -148,6 +156,8 @@ impl Arguments {
                 way.to_owned(),
                 places.len().to_string(),
                 format!("{:.3}", part.unwrap_or(1.0)),
+                format!("{:.3}", 1e3 * all[1].planning[0]),
+                format!("{:.3}", 1e3 * all[1].planning[1]),
                 format!("{:.3}", 1e3 * whole),
                 format!("{:.3}", 1e3 * told),
                 format!("{:.2}", told / whole),

@@ -1577,7 +1577,8 @@ luge_status luge_refactorize_values_complex_f32(struct luge_factors *factors,
 
 /**
  * As luge_refactorize_values with all values of the matrix, where only some have changed: the outcome is the same, bit for bit.
- * On the CPU only what depends on these entries is factorized again, from the second such call on; on a device all is.
+ * Only what depends on these entries is factorized again, from the second such call on: on the CPU, and of general matrices
+ * on a device; of others on a device all is.
  *
  * `places`: `count` positions among the stored entries of the analyzed matrix, from 0 on, in any order. `values`: as many
  * numbers, the new values there. `outcome`: output, or NULL.

@@ -274,8 +274,9 @@ class Solver:
     def refactorize_changed(self, indices: Any, values: Any) -> Refactorized:
         """As `refactorize` with all values of the matrix, where only some have changed: the outcome is the same, bit for bit.
 
-        On the CPU only what depends on these entries is factorized again, from the second such call on; `inform` has the
-        ``refactorized_part``. Calls with the same indices cost least. On a device everything is factorized again.
+        Only what depends on these entries is factorized again, from the second such call on; `inform` has the
+        ``refactorized_part``. Calls with the same indices cost least. On a device that holds for general matrices, and
+        everything of others is factorized again.
 
         Args:
             indices: Positions among the stored entries of the analyzed matrix, those of ``a.data``: integers, in any order.

@@ -11,7 +11,8 @@
 //! then the tree is planned anew.
 //!
 //! Memory: the factors, and a [`Workspace`] with as many elements as are needed at once, which factors of many matrices may
-//! share. Factors that a device has no room for are [elsewhere](DeviceTree::upload_streamed), but for a part at a time.
+//! share. Factors that are told which values change have memory for elements of their own (`DeviceFrontalLu::begin_refactorize_changed`).
+//! Factors that a device has no room for are [elsewhere](DeviceTree::upload_streamed), but for a part at a time.
 
 mod classes;
 mod cost;

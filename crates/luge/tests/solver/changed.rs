@@ -324,7 +324,7 @@ fn on_a_device_few_entries_take_a_part_of_the_work() {
     let b = vec![1.0; a.rows()];
     let [x, y] = [&pair.told, &pair.whole].map(|factors| factors.solve(&b).unwrap().x);
     assert_eq!(x, y);
-    // After a whole refactorization, and after new pivots.
+    // A whole refactorization leaves what the next change needs.
     let values = pair.all.clone();
     pair.told.refactorize_values(&values).unwrap();
     pair.whole.refactorize_values(&values).unwrap();

@@ -1,6 +1,7 @@
 //! Dense fronts in an assembly tree.
 
 pub mod changed;
+pub mod check;
 mod columns;
 mod large;
 pub mod ldlt;

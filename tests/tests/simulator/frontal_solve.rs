@@ -19,7 +19,7 @@ use crate::chain::{RealDeviceScalar, noise, seeded_streams, streams};
 /// Backward errors in units of n·ε that static pivots of these matrices stay below.
 const BOUND: f64 = 32.0;
 
-const PIVOTS: PivotPolicy = PivotPolicy::replacing(1e-30).in_fronts(1.0);
+pub const PIVOTS: PivotPolicy = PivotPolicy::replacing(1e-30).in_fronts(1.0);
 
 /// Uniform in −1 .. 1.
 fn uniform(seed: u64, i: usize) -> f64 {
@@ -45,7 +45,7 @@ fn dense(n: usize) -> CsMat<f64> {
 
 /// Dense blocks of these numbers of pivots below one of `c`, each without entries in one of its columns, so that they
 /// need not be merged: fronts of several tiles of both kinds. With `exchanges` the pivots are off the diagonal.
-fn joined_fronts(pivots: &[usize], c: usize, exchanges: bool) -> CsMat<f64> {
+pub fn joined_fronts(pivots: &[usize], c: usize, exchanges: bool) -> CsMat<f64> {
     let n = pivots.iter().sum::<usize>() + c;
     // The block of each row, and where it begins.
     let mut blocks: Vec<(usize, usize)> = Vec::new();
@@ -81,25 +81,25 @@ fn large_fronts(k: usize, c: usize) -> CsMat<f64> {
 }
 
 /// B with A around it.
-struct System {
+pub struct System {
     /// Rows of B.
-    rows: Vec<Vec<(usize, f64)>>,
-    block_ptr: Vec<usize>,
+    pub rows: Vec<Vec<(usize, f64)>>,
+    pub block_ptr: Vec<usize>,
     row_perm: RowPerm,
     col_perm: ColPerm,
     scaling: Scaling,
     /// By columns of B, the entries of the diagonal blocks and their places in A.
-    columns: CompressedPattern,
-    entries: Vec<u32>,
+    pub columns: CompressedPattern,
+    pub entries: Vec<u32>,
     coupling: Arc<CompressedPattern>,
     coupling_entries: Vec<u32>,
-    a: Vec<f64>,
+    pub a: Vec<f64>,
 }
 
 impl System {
     /// These diagonal blocks, with couplings right of them where `coupled(row, column)`, and factors of the scaling up to
     /// 2^±`spread`.
-    fn new(
+    pub fn new(
         blocks: &[CsMat<f64>],
         coupled: impl Fn(usize, usize) -> bool,
         spread: i32,
@@ -182,11 +182,11 @@ impl System {
         }
     }
 
-    fn alone(block: &CsMat<f64>) -> Self {
+    pub fn alone(block: &CsMat<f64>) -> Self {
         Self::new(std::slice::from_ref(block), |_, _| false, 0, 1)
     }
 
-    fn n(&self) -> usize {
+    pub fn n(&self) -> usize {
         self.rows.len()
     }
 
@@ -246,7 +246,13 @@ impl System {
 
     fn uploaded(&self, stream: &Stream, options: &TreeOptions) -> Arc<DeviceTree> {
         let tree = Arc::new(Symbolic::analyze(&self.columns, options).unwrap());
-        let placement = Placement {
+        let memory = MemoryPlan::new(&tree);
+        let placement = self.placement();
+        Arc::new(DeviceTree::upload(stream, &tree, &memory, &placement, 1).unwrap())
+    }
+
+    pub fn placement(&self) -> Placement<'_> {
+        Placement {
             row_perm: &self.row_perm,
             col_perm: &self.col_perm,
             scaling: &self.scaling,
@@ -255,19 +261,26 @@ impl System {
             coupling: &self.coupling,
             coupling_entries: &self.coupling_entries,
             conjugated: None,
-        };
-        let memory = MemoryPlan::new(&tree);
-        Arc::new(DeviceTree::upload(stream, &tree, &memory, &placement, 1).unwrap())
+        }
     }
 
-    fn factorized<T: RealDeviceScalar>(
+    pub fn factorized<T: RealDeviceScalar>(
         &self,
         stream: &Stream,
         options: &TreeOptions,
     ) -> DeviceFrontalLu<T> {
+        self.factorized_with(stream, options, &PIVOTS)
+    }
+
+    pub fn factorized_with<T: RealDeviceScalar>(
+        &self,
+        stream: &Stream,
+        options: &TreeOptions,
+        pivots: &PivotPolicy,
+    ) -> DeviceFrontalLu<T> {
         let tree = self.uploaded(stream, options);
         let a = stream.upload(&self.a).unwrap();
-        let factors = DeviceFrontalLu::factorize(stream, &tree, &a, &PIVOTS);
+        let factors = DeviceFrontalLu::factorize(stream, &tree, &a, pivots);
         factors.unwrap().0
     }
 
@@ -325,7 +338,7 @@ fn solved<T: RealDeviceScalar>(
     stream.download(&x).unwrap()
 }
 
-fn merged() -> TreeOptions {
+pub fn merged() -> TreeOptions {
     TreeOptions {
         zero_fraction: 0.9,
         tiny_zero_fraction: 0.9,

@@ -13,6 +13,7 @@ mod facade;
 mod front_kernels;
 mod frontal;
 mod frontal_changed;
+mod frontal_check;
 mod frontal_dealt;
 mod frontal_delays;
 mod frontal_gathered;

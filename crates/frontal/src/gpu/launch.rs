@@ -8,6 +8,7 @@ use luge_gpu_kernels::frontal::plan::{
     self as words, LargePlanBuffers, SmallPlanBuffers, WorkBuffers, report,
 };
 
+use super::check::CheckMemory;
 use super::dealt::{DealtOut, PartMemory};
 use super::memory::counted_bytes;
 use super::scalar::{RealOf, WideOf};
@@ -35,6 +36,8 @@ pub(super) struct Working<T: DeviceScalar> {
     links: Option<LinkMemory<T>>,
     /// What solves work in beside the elements.
     vectors: Vectors<T>,
+    /// What checks work in, once there was one.
+    check: Option<CheckMemory<T>>,
 }
 
 /// What the links of a tree work in, beside the last.
@@ -100,6 +103,7 @@ impl<T: DeviceScalar> Workspace<T> {
                     .map(|part| PartMemory::new::<S>(stream, part, n))
                     .collect::<Result<_, _>>()?,
                 vectors: Vectors::new(stream)?,
+                check: None,
             }),
         })
     }
@@ -128,6 +132,11 @@ impl<T: DeviceScalar> Working<T> {
     /// What solves work in: vectors, and the elements, whose content nobody needs any more.
     pub(super) fn memory(&mut self) -> (&mut Vectors<T>, &mut Buffer<T>) {
         (&mut self.vectors, &mut self.own.elements)
+    }
+
+    /// What checks work in.
+    pub(super) fn check(&mut self) -> &mut Option<CheckMemory<T>> {
+        &mut self.check
     }
 }
 

@@ -14,6 +14,7 @@
 //! share. Factors that are told which values change have memory for elements of their own (`DeviceFrontalLu::begin_refactorize_changed`).
 //! Factors that a device has no room for are [elsewhere](DeviceTree::upload_streamed), but for a part at a time.
 
+mod check;
 mod classes;
 mod cost;
 mod dealt;
@@ -39,6 +40,7 @@ use luge_gpu_kernels::frontal::lu as kernels;
 use luge_gpu_kernels::frontal::solve as solve_kernels;
 use luge_sparse::{Cancelled, IndexOverflow};
 
+pub use check::DeviceCheck;
 pub use classes::Limits;
 pub use cost::{DeviceCosts, DevicePrediction};
 pub use delays::{MovedTree, UploadTree};
@@ -65,7 +67,7 @@ const FIRST_SOLVE: SolveKernel = SolveKernel {
 
 /// The kernels that factorizations, refactorizations and solves for one right-hand side launch, for
 /// [`Device::load_kernels`](luge_device::Device::load_kernels). Solves for many load theirs at the first, and those with very
-/// large fronts too.
+/// large fronts and checks of refactorizations too.
 pub fn kernels<T: DeviceScalar>() -> [&'static KernelDesc; 5] {
     [
         kernels::lu_fronts_search::desc::<T>(),

@@ -5,6 +5,7 @@
 
 use luge_device::{Buffer, DeviceError, KernelDesc, LaunchConfig, Stream};
 use luge_gpu_kernels::frontal::changed as changed_kernels;
+use luge_gpu_kernels::frontal::check as check_kernels;
 use luge_gpu_kernels::frontal::ldlt as symmetric_kernels;
 use luge_gpu_kernels::frontal::lu as kernels;
 use luge_gpu_kernels::frontal::plan::{
@@ -55,6 +56,10 @@ pub trait DeviceScalar:
     + symmetric_kernels::ldlt_fronts::Instance
     + symmetric_kernels::ldlt_fronts_search::Instance
     + solve_kernels::prepare::coupling_values::Instance
+    + check_kernels::begin_check::Instance
+    + check_kernels::check_columns::Instance
+    + check_kernels::check_products::Instance
+    + check_kernels::check_measures::Instance
     + changed_kernels::extremes_of_lu::Instance
 {
     /// The type of magnitudes.

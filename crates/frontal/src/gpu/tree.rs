@@ -1,12 +1,13 @@
 //! The assembly tree on the device.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use luge_device::{Buffer, DeviceError, RecordBuffer, Stream, Uploads};
 use luge_gpu_kernels::frontal::plan::{Child, Piece, SmallFront, Sum, Task, Wait};
 use luge_sparse::Form;
 
 use super::DeviceScalar;
+use super::check::CheckPlan;
 use super::classes::Limits;
 use super::cost::DeviceCosts;
 use super::dealt::{DealtPlan, Part};
@@ -40,6 +41,8 @@ pub struct DeviceTree<S: Storage = Full> {
     pub(super) parts: Vec<Part>,
     /// The links, if the tree is in several; `plan` is then that of the last.
     pub(super) chain: Option<Chain>,
+    /// What checks read, once there was one.
+    pub(super) check: OnceLock<CheckPlan>,
 }
 
 /// How a tree is planned.
@@ -282,6 +285,7 @@ impl<S: Storage> DeviceTree<S> {
             plan,
             parts,
             chain,
+            check: OnceLock::new(),
             solve,
             row_idx,
             max_source: num_sources(placement.entries).max(num_sources(placement.coupling_entries)),

@@ -40,7 +40,7 @@ mod lists;
 mod parts;
 mod passes;
 pub mod prepare;
-mod scaled;
+pub(super) mod scaled;
 mod small;
 mod strips;
 mod strips_many;

@@ -7,7 +7,7 @@ pub(super) const BIAS: i32 = 1 << 13;
 
 /// `value` · 2^`exponent`, in steps that leave the range only if the product does.
 #[inlined]
-pub(super) fn shifted<W: Field<Real = f64>>(value: W, exponent: i32) -> W {
+pub(in crate::frontal) fn shifted<W: Field<Real = f64>>(value: W, exponent: i32) -> W {
     let exponent = exponent.clamp(-4000, 4000);
     let step = exponent >> 2;
     value

@@ -74,7 +74,7 @@ impl<T: DeviceScalar> FrontKernels<T> for LuKernels {
 #[derive(Debug)]
 pub struct DeviceFrontalLu<T: DeviceScalar> {
     pub(super) tree: Arc<DeviceTree>,
-    workspace: Arc<Workspace<T>>,
+    pub(super) workspace: Arc<Workspace<T>>,
     /// Where `factors` are those of one link of the tree at a time. Before these, for it waits for copies when it is dropped.
     pub(super) stored_panels: Option<StoredPanels<T>>,
     pub(super) factors: Buffer<T>,

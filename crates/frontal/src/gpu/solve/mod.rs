@@ -52,6 +52,16 @@ impl<T: DeviceScalar> SolveState<T> {
         })
     }
 
+    /// The exchanges of rows of each front as one permutation.
+    pub(super) fn order(&self) -> &Buffer<u32> {
+        &self.order
+    }
+
+    /// The entries right of the diagonal blocks.
+    pub(super) fn coupling(&self) -> &Buffer<T> {
+        &self.coupling
+    }
+
     /// Takes from the values `a` of A, and from the exchanges if they are `new_pivots`, what solves need.
     pub(super) fn refresh<S: Storage>(
         &mut self,

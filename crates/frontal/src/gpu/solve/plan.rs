@@ -83,14 +83,14 @@ pub(in crate::gpu) struct SolveRecords {
 /// Everything about a solve that does not depend on values; see the module.
 #[derive(Debug)]
 pub(in crate::gpu) struct SolvePlan {
-    pub(super) fronts: RecordBuffer<FrontRecord>,
+    pub(in crate::gpu) fronts: RecordBuffer<FrontRecord>,
     pub(super) gather_ptr: Buffer<u32>,
     pub(super) carry_to: Buffer<u32>,
     /// Value of A of each entry right of the diagonal blocks, and the exponent of its factor.
     pub(super) coupling_entries: Buffer<u32>,
     pub(super) coupling_exponents: Buffer<i32>,
-    pub(super) rows: Placed<Buffer<u32>, Buffer<i32>>,
-    pub(super) cols: Placed<Buffer<u32>, Buffer<i32>>,
+    pub(in crate::gpu) rows: Placed<Buffer<u32>, Buffer<i32>>,
+    pub(in crate::gpu) cols: Placed<Buffer<u32>, Buffer<i32>>,
     lists: Arc<DeviceLists>,
     /// Those of each link of a tree in links.
     pub(super) links: Vec<LinkLists>,

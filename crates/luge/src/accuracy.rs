@@ -1,7 +1,10 @@
 //! What is known of a solution that one pass of triangular solves gave.
 
-use luge_sparse::Scaling;
+use luge_sparse::{Quality, Scaling};
 use serde::Serialize;
+
+use crate::attempts;
+use crate::probe::TRUSTED_GROWTH;
 
 /// Matrices and solutions with a largest entry in this range have lost no digits to underflow, wherever they were computed.
 pub(crate) const ORDINARY: std::ops::RangeInclusive<f64> = 1e-100..=1e100;
@@ -46,6 +49,33 @@ impl Accuracy {
 
 /// One pass of triangular solves is enough where its backward error is known to be at most this times the target.
 pub(crate) const SLACK: f64 = 100.0;
+
+/// Factors whose checksum is below this many ε, and whose growth is below [`TRUSTED_GROWTH`], are as
+/// good as any: a probe would only repeat the measurement.
+const TRUSTED_CHECKSUM: f64 = 512.0;
+
+/// As long as each pivot stays within this factor of what it was, rows and columns have kept their
+/// scale, and what is small in the norm of the matrix is small in each of its rows.
+pub(crate) const SAME_SCALE: f64 = 1e6;
+
+/// Whether factors in a type with this ε are as good as any are for B: their growth and checksum are small, and no pivot was
+/// replaced.
+pub(crate) fn is_small(quality: &Quality, epsilon: f64) -> bool {
+    quality.num_perturbed == 0
+        && quality.checksum <= TRUSTED_CHECKSUM * epsilon
+        && quality.growth <= TRUSTED_GROWTH
+}
+
+/// Whether pivots are so small, beside others or what they were computed from, that the matrix may be singular.
+pub(crate) fn is_suspicious(quality: &Quality, epsilon: f64) -> bool {
+    attempts::is_suspicious(quality.min_pivot, quality.max_pivot, epsilon)
+        || attempts::is_suspicious(quality.min_relative_pivot, 1.0, epsilon)
+}
+
+/// Whether each pivot stayed within this factor of what it was.
+pub(crate) fn keeps_scale(quality: &Quality, factor: f64) -> bool {
+    quality.min_pivot_ratio * factor >= 1.0 && quality.max_pivot_ratio <= factor
+}
 
 /// Above this [`bound`] a probe may have been lucky: rows of A that are far larger than others hide the errors in these.
 pub(crate) const WILD: f64 = 1e-4;

@@ -9,7 +9,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use luge_device::{Buffer, BufferView, DeviceError, Element, Slice, Stream};
-use luge_frontal::gpu::{DeviceScalar, put_changed_values};
+use luge_frontal::gpu::{DeviceCheck, DeviceScalar, put_changed_values};
 use luge_solve::gpu::{Measures, NotFinite, RefineScalar, Refined};
 use luge_solve::refine;
 use luge_sparse::{FilledPattern, Levels, PivotPolicy};
@@ -90,16 +90,39 @@ pub(crate) trait AnyDeviceEngine<W>: Engine<W> {
     fn resident_mut(&mut self) -> Option<&mut dyn ResidentEngine<W>>;
 }
 
+/// What is measured of new factors while the host does not wait.
+#[derive(Clone, Copy)]
+pub(crate) struct Measured<'a> {
+    /// Growth and checksum, which an engine must [have](ResidentEngine::has_checks).
+    pub is_checked: bool,
+    /// A [solve for a known solution](ResidentEngine::probe).
+    pub probed: Option<&'a Shared>,
+}
+
+impl Measured<'_> {
+    /// Nothing.
+    pub(crate) const NOT: Self = Self {
+        is_checked: false,
+        probed: None,
+    };
+}
+
 /// What needs no copy between the host and the device.
 pub(crate) trait ResidentEngine<W> {
-    /// As [`AnyDeviceEngine::refactorize`]. The values are copied. If it is to be `probed`, the new factors also
-    /// [solve for a known solution](Self::probe), which the host waits for together with the report on the pivots.
+    /// As [`AnyDeviceEngine::refactorize`]. The values are copied. The host waits for what is `measured` together with the report
+    /// on the pivots.
     fn refactorize_resident(
         &mut self,
         a: NewValues<'_, W>,
         pivots: PivotPolicy,
-        probed: Option<&Shared>,
+        measured: Measured<'_>,
     ) -> Result<Option<Measures>, Error>;
+
+    /// Whether factors can be [checked](Measured::is_checked).
+    fn has_checks(&self) -> bool;
+
+    /// What a check of the factors measured, if they were checked.
+    fn check(&self) -> Option<DeviceCheck>;
 
     /// Solves once for a known solution with entries from 1 to 2, and measures what came back.
     fn probe(&self, shared: &Shared) -> Result<Measures, Error>;

@@ -250,6 +250,7 @@ impl<F: DeviceScalar> Engine<f64> for ColumnEngine<F> {
             first_perturbed: pivots.first_perturbed.map(old),
             // What the growth is if no entry of L exceeds 1: the columns do not measure L.
             growth: pivots.element_growth,
+            product: pivots.element_growth * self.values.norm1,
             error: of_growth(F::epsilon().to_f64(), pivots.element_growth),
             largest: self.values.norm1,
             epsilon: F::epsilon().to_f64(),

@@ -3,12 +3,14 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+use luge_frontal::gpu::DeviceCheck;
 use luge_sparse::{PivotPolicy, Scalar};
 
 use crate::accuracy::{
-    BoundOf, ORDINARY, ORDINARY_SINGLE, OnePass, SLACK, WILD, bound, inverse_exponent,
+    BoundOf, ORDINARY, ORDINARY_SINGLE, OnePass, SAME_SCALE, SLACK, WILD, bound, inverse_exponent,
+    is_small, is_suspicious, keeps_scale,
 };
-use crate::attempts::{Found, is_suspicious};
+use crate::attempts::{self, Found};
 use crate::device_analysis::{AnyDeviceAnalysis, AnyDeviceEngine, ResidentEngine};
 use crate::engine::{Condition, FactorReport, SINGULAR};
 use crate::error::Error;
@@ -43,12 +45,51 @@ impl SearchPlace {
     }
 }
 
+/// What checks of refactorizations said lately: where they leave doubts, factors are probed without one for a while.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Doubts {
+    /// How many left a doubt since the last that did not, up to a bound.
+    in_a_row: u32,
+    /// Refactorizations before the next check.
+    waits: u32,
+}
+
+impl Doubts {
+    /// Most doubts that count: a check comes every sixteenth time then.
+    const MOST: u32 = 4;
+
+    /// Whether the next refactorization is to be checked; one that is not is one nearer to the next that is.
+    pub(crate) fn let_check(&mut self) -> bool {
+        let is_due = self.waits == 0;
+        self.waits = self.waits.saturating_sub(1);
+        is_due
+    }
+
+    /// Whether the last check left one.
+    pub(crate) fn are_there(self) -> bool {
+        self.in_a_row > 0
+    }
+
+    /// Takes in what a check said.
+    pub(crate) fn note(&mut self, is_doubt: bool) {
+        self.in_a_row = if is_doubt {
+            Self::MOST.min(self.in_a_row + 1)
+        } else {
+            0
+        };
+        self.waits = (1 << self.in_a_row) - 1;
+    }
+}
+
 /// Factors on the device that passed their probe, or the best there were.
 pub(crate) struct DeviceFactors<W> {
     pub analysis: Arc<dyn AnyDeviceAnalysis<W>>,
     pub engine: Box<dyn AnyDeviceEngine<W>>,
-    /// None where the options ask for none.
+    /// None where the options ask for none, or a check left no doubt.
     pub probe: Option<Probe>,
+    /// A bound of the backward error of one pass for any right-hand side, if a check left no doubt.
+    pub bound: Option<f64>,
+    pub doubts: Doubts,
     /// If pivots of a general matrix were searched beyond their fronts.
     pub searched: Option<PivotSearch>,
     /// By what the pivots of a symmetric matrix were searched.
@@ -70,6 +111,8 @@ impl<W> DeviceFactors<W> {
             analysis,
             engine,
             probe: Some(probe),
+            bound: None,
+            doubts: Doubts::default(),
             searched: None,
             pivots: None,
             condition: None,
@@ -80,7 +123,7 @@ impl<W> DeviceFactors<W> {
     /// What is known of one pass of solves, where `target` is to be reached. The probe knows nothing of the transpose.
     pub(crate) fn one_pass(&self, target: f64, transpose: bool) -> OnePass {
         let Some(probe) = self.probe else {
-            return OnePass::Unknown;
+            return self.bound.map_or(OnePass::Unknown, OnePass::Bounded);
         };
         let report = self.engine.report();
         let of_growth = self.bound_of_growth(&report, &probe);
@@ -118,23 +161,52 @@ impl<W> DeviceFactors<W> {
         report.largest == 0.0 || self.holds_digits(report)
     }
 
+    /// The bound of one pass, if a check left no doubt in the factors: growth and checksum are small, also beside A, no digits
+    /// were lost, and pivots are about as large as they were.
+    pub(crate) fn trusted(&self, shared: &Shared) -> Option<f64> {
+        let DeviceCheck { quality, max_value } = self.engine.resident()?.check()?;
+        let epsilon = self.engine.report().epsilon;
+        let range = if epsilon > f64::EPSILON {
+            ORDINARY_SINGLE
+        } else {
+            ORDINARY
+        };
+        let bound = bound(BoundOf {
+            epsilon,
+            product: quality.max_product,
+            residual: quality.max_residual,
+            norm_a: max_value,
+            exponent: self.inverse_exponent(),
+        });
+        let is_trusted = is_small(&quality, epsilon)
+            && range.contains(&quality.min_norm)
+            && range.contains(&quality.max_norm)
+            && keeps_scale(&quality, SAME_SCALE)
+            && (shared.options.is_static() || !is_suspicious(&quality, epsilon))
+            && bound <= SLACK * shared.target;
+        is_trusted.then_some(bound)
+    }
+
+    fn inverse_exponent(&self) -> i32 {
+        let scaling = || inverse_exponent(&self.analysis.transform().scaling);
+        *self.inverse_exponent.get_or_init(scaling)
+    }
+
     /// The bound of one pass that follows from the growth.
     fn bound_of_growth(&self, report: &FactorReport, probe: &Probe) -> f64 {
         bound(BoundOf {
             epsilon: report.epsilon,
-            product: report.growth * report.largest,
+            product: report.product,
             residual: 0.0,
             norm_a: probe.norm_a,
-            exponent: *self
-                .inverse_exponent
-                .get_or_init(|| inverse_exponent(&self.analysis.transform().scaling)),
+            exponent: self.inverse_exponent(),
         })
     }
 
-    /// The backward error that solutions can be expected to have, if there was a probe.
+    /// The backward error that solutions can be expected to have, if there was a probe, or a bound of it if a check left no doubt.
     pub(crate) fn statement(&self, target: f64) -> Result<Option<f64>, Error> {
         let Some(probe) = self.probe else {
-            return Ok(None);
+            return Ok(self.bound);
         };
         let report = self.engine.report();
         // The threshold of a symmetric matrix leaves much to refinement, so one solve tells whether it converges for others as
@@ -187,9 +259,12 @@ pub(crate) fn unstable<W>(engine: &dyn AnyDeviceEngine<W>, probe: Option<Probe>)
 }
 
 /// What was looked at of factors that serve.
+#[derive(Default)]
 pub(crate) struct Judged {
     /// Where the options ask for it.
     pub probe: Option<Probe>,
+    /// The bound of one pass, where a check left no doubt.
+    pub bound: Option<f64>,
     /// Where pivots raised the question.
     pub condition: Option<Condition>,
 }
@@ -242,7 +317,7 @@ pub(crate) fn regular<W>(engine: &dyn AnyDeviceEngine<W>) -> Result<Condition, E
 fn has_suspicious_pivots<W>(engine: &dyn AnyDeviceEngine<W>) -> bool {
     let range = resident(engine).pivot_range();
     let epsilon = engine.report().epsilon;
-    range.is_some_and(|[smallest, largest]| is_suspicious(smallest, largest, epsilon))
+    range.is_some_and(|[smallest, largest]| attempts::is_suspicious(smallest, largest, epsilon))
 }
 
 fn resident<W>(engine: &dyn AnyDeviceEngine<W>) -> &dyn ResidentEngine<W> {
@@ -293,5 +368,27 @@ impl<W> Found for DeviceFactors<W> {
 
     fn serves(&self, shared: &Shared) -> bool {
         self.is_in_range() && self.probe.is_some_and(|probe| !probe.misses(shared.target))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checks_that_leave_doubts_come_more_rarely() {
+        let mut doubts = Doubts::default();
+        let mut checked = Vec::new();
+        for number in 0..50 {
+            if doubts.let_check() {
+                checked.push(number);
+                doubts.note(true);
+                assert!(doubts.are_there());
+            }
+        }
+        assert_eq!(checked, [0, 2, 6, 14, 30, 46]);
+        while !doubts.let_check() {}
+        doubts.note(false);
+        assert!(!doubts.are_there() && doubts.let_check() && doubts.let_check());
     }
 }

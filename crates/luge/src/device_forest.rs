@@ -262,6 +262,12 @@ impl<S: Storage> Forest<S> {
             + (values + couplings + KNOWN_PER_ROW * wide_bytes * n) as u64
             + self.expected_bytes()
             + self.replaced_bytes()
+            + self.check_bytes().iter().sum::<u64>()
+    }
+
+    /// What checks take: what all matrices share, and what those share that work on one stream.
+    pub(crate) fn check_bytes(&self) -> [u64; 2] {
+        DeviceTree::<S>::check_bytes(&self.symbolic, self.numbers.components)
     }
 
     /// Those on the first device with this plan, which may be dealt out to several, or in links.
@@ -274,6 +280,7 @@ impl<S: Storage> Forest<S> {
         }
         if let Some([on_device, ..]) = tree.streamed_bytes(value_bytes) {
             bytes -= self.symbolic.panel_entries() * value_bytes as u64;
+            bytes -= self.check_bytes().iter().sum::<u64>();
             bytes += on_device;
         }
         bytes

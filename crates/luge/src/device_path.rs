@@ -11,10 +11,11 @@ use luge_solve::refine;
 use luge_sparse::{PivotPolicy, Scalar};
 use smallvec::{SmallVec, smallvec};
 
+use crate::accuracy::SLACK;
 use crate::attempts::{self, Found, REMEDIES, Remedy, is_of_pivots};
 use crate::backend::Field;
 use crate::device_analysis::{
-    AnyDeviceAnalysis, AnyDeviceEngine, NewValues, components_of, fetched, of_components,
+    AnyDeviceAnalysis, AnyDeviceEngine, Measured, NewValues, components_of, fetched, of_components,
 };
 use crate::device_factors::{
     DeviceFactors, Judged, PivotSearch, SearchPlace, expected_error, looked_at, unstable,
@@ -41,11 +42,16 @@ const FRONT_SEARCH_THRESHOLD: f64 = 0.5;
 /// refined: under [`Pivoting::Auto`] others are searched beyond that.
 const WORST_UNREFINED: f64 = 1e3;
 
-/// Whether the options want the new factors of a refactorization measured by a solve.
+/// Whether the options want the new factors of a refactorization measured by a solve, which no check [lets trust](DeviceFactors::trusted).
 fn is_to_be_probed<W>(engine: &dyn AnyDeviceEngine<W>, shared: &Shared) -> bool {
     match shared.options.residual_check {
         ResidualCheck::Always => true,
-        ResidualCheck::WhereInDoubt => is_above(expected_error(engine), shared.target),
+        ResidualCheck::WhereInDoubt => {
+            let is_checked = engine
+                .resident()
+                .is_some_and(|engine| engine.check().is_some());
+            is_checked || is_above(expected_error(engine), shared.target)
+        }
         ResidualCheck::Never => false,
     }
 }
@@ -363,14 +369,24 @@ impl<W: Field> DevicePath<W> {
         journal: &mut Journal,
     ) -> Result<Verdict<Judged>, Error> {
         let pivots = self.kept_pivots(old, shared);
-        let is_always_probed = shared.options.residual_check == ResidualCheck::Always;
         let engine = old
             .engine
             .resident_mut()
             .unwrap_or_else(|| unreachable!("only engines that take such values are given them"));
+        let asked = shared.options.residual_check;
+        // Factors in a shorter type than the target needs are in doubt in any case.
+        let is_checked = asked != ResidualCheck::Never
+            && engine.has_checks()
+            && self.epsilon() <= SLACK * shared.target
+            && old.doubts.let_check();
+        // Where the last check left a doubt, this one probably does, too.
+        let is_probed = asked == ResidualCheck::Always && (!is_checked || old.doubts.are_there());
+        let measured = Measured {
+            is_checked,
+            probed: is_probed.then_some(shared),
+        };
         let start = Instant::now();
-        let renewed =
-            engine.refactorize_resident(values, pivots, is_always_probed.then_some(shared));
+        let renewed = engine.refactorize_resident(values, pivots, measured);
         journal.add_numeric(start.elapsed());
         let (renewed, measured): (_, Option<Measures>) = match renewed {
             Ok(measured) => (Ok(()), measured),
@@ -389,6 +405,10 @@ impl<W: Field> DevicePath<W> {
             // Numbers out of range are measured on the host, where new pivots are searched.
             Ok(Some(probe.unwrap_or_else(|| Probe::overflowed(0))))
         };
+        if is_checked && renewed.is_ok() {
+            let is_doubt = old.trusted(shared).is_none();
+            old.doubts.note(is_doubt);
+        }
         self.judge(old, renewed, shared, journal, probe)
     }
 
@@ -434,11 +454,21 @@ impl<W: Field> DevicePath<W> {
             }
             Err(error) => return Err(error),
         }
+        if let Some(bound) = old.trusted(shared) {
+            return Ok(Verdict::Serve(Judged {
+                bound: Some(bound),
+                ..Judged::default()
+            }));
+        }
         let engine = old.engine.as_ref();
         if shared.options.regularization.is_some() {
             // Whatever it does to the matrix, it is asked for; a probe tells what the factors are worth.
             let (probe, condition) = (probe(engine, journal)?, None);
-            return Ok(Verdict::Serve(Judged { probe, condition }));
+            return Ok(Verdict::Serve(Judged {
+                probe,
+                condition,
+                bound: None,
+            }));
         }
         let report = engine.report();
         let growth = is_above(report.growth, shared.options.max_growth)
@@ -468,7 +498,11 @@ impl<W: Field> DevicePath<W> {
         };
         match failure {
             None => Ok(match looked_at(engine, shared)? {
-                Ok(condition) => Verdict::Serve(Judged { probe, condition }),
+                Ok(condition) => Verdict::Serve(Judged {
+                    probe,
+                    condition,
+                    bound: None,
+                }),
                 Err(reason) => Verdict::Fail(reason),
             }),
             Some(reason) if !is_static => Ok(Verdict::Fail(reason)),
@@ -482,8 +516,8 @@ impl<W: Field> DevicePath<W> {
         judged: Judged,
         target: f64,
     ) -> Result<Refactorized, Error> {
-        let before = (old.probe, old.condition.take());
-        (old.probe, old.condition) = (judged.probe, judged.condition);
+        let before = (old.probe, old.bound, old.condition.take());
+        (old.probe, old.bound, old.condition) = (judged.probe, judged.bound, judged.condition);
         match old.statement(target) {
             Ok(backward_error) => {
                 old.engine.keep();
@@ -493,7 +527,7 @@ impl<W: Field> DevicePath<W> {
                 })
             }
             Err(error) => {
-                (old.probe, old.condition) = before;
+                (old.probe, old.bound, old.condition) = before;
                 Err(old.restored(error))
             }
         }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use luge_device::{Buffer, DeviceError, Slice, Stream};
-use luge_frontal::gpu::{DeviceTree, ExpectedPivots, Room, Workspace};
+use luge_frontal::gpu::{DeviceCheck, DeviceTree, ExpectedPivots, Room, Workspace};
 use luge_solve::backward_error::Residual;
 use luge_solve::gpu::{self as solve_gpu, DeviceMatrix, DevicePattern, Measures, Refined};
 use luge_solve::refine;
@@ -25,8 +25,8 @@ use crate::backend::gpu::GpuBackend;
 use crate::backend::{DeviceCosts, Limits};
 use crate::determinant::Determinant;
 use crate::device_analysis::{
-    AnyDeviceAnalysis, AnyDeviceEngine, BatchBytes, Entered, NewValues, ResidentEngine, Search,
-    SearchedPivots, System, fetched,
+    AnyDeviceAnalysis, AnyDeviceEngine, BatchBytes, Entered, Measured, NewValues, ResidentEngine,
+    Search, SearchedPivots, System, fetched,
 };
 use crate::device_forest::Forest;
 use crate::device_scratch::{
@@ -286,11 +286,16 @@ impl<L: TreeFactors> AnyDeviceAnalysis<L::Wide> for TreeAnalysis<L> {
         let value_bytes = size_of::<L::Value>();
         let components = <L::Wide as Scalar>::COMPONENTS;
         let workspace = Workspace::<L::Value>::bytes(&*self.alone()?);
+        let [checks, of_check] = self.forest.check_bytes();
         let values = 2 * size_of::<L::Wide>() * num_values + value_bytes * coupling.nnz();
         Ok(Some(BatchBytes {
             common: DevicePattern::predicted_bytes(n, *num_entries, components)
-                + self.forest.expected_bytes(),
-            stream: workspace + (KNOWN_PER_ROW * size_of::<L::Wide>() * n) as u64 + SMALL_BUFFERS,
+                + self.forest.expected_bytes()
+                + checks,
+            stream: workspace
+                + of_check
+                + (KNOWN_PER_ROW * size_of::<L::Wide>() * n) as u64
+                + SMALL_BUFFERS,
             system: DeviceTree::<L::Storage>::factor_bytes(symbolic, value_bytes)
                 + values as u64
                 + self.forest.replaced_bytes(),
@@ -344,11 +349,13 @@ impl<L: TreeFactors> TreeEngine<L> {
             .get::<L::Wide>(&analysis.stream, shared, transpose)
     }
 
-    /// Factorizes the values that are there, of which only those that `changed` are others than before, if any are told, and measures the factors with a known solution if there is A's pattern to
-    /// do so. When everything is enqueued, the host makes the check, and waits once.
+    /// Factorizes the values that are there, of which only those that `changed` are others than before, if any are told. The
+    /// factors are checked if they are to be, and measured with a known solution if there is A's pattern to do so. When everything is
+    /// enqueued, the host looks at the values by `check`, and waits once.
     fn renew(
         &mut self,
         changed: Option<&[u32]>,
+        is_checked: bool,
         probed: Option<&DevicePattern>,
         check: Check<'_>,
     ) -> Result<Option<Measures>, Error> {
@@ -372,11 +379,17 @@ impl<L: TreeFactors> TreeEngine<L> {
                 check.take().map_or(Ok(()), |check| check())?;
             } else {
                 let place = self.analysis.place(&self.scratch, &self.cancel);
+                if is_checked {
+                    factors.prepare_check(&place, values)?;
+                }
                 match changed {
                     Some(changed) => {
-                        factors.begin_refactorize_changed(place, values, &self.pivots, changed)?
+                        factors.begin_refactorize_changed(place, values, &self.pivots, changed)?;
                     }
                     None => factors.begin_refactorize(stream, values, &self.pivots)?,
+                }
+                if is_checked {
+                    factors.begin_check(stream, values)?;
                 }
                 if let Some((known, matrix)) = &mut known {
                     known.enqueue(stream, *matrix, |x| factors.solve(stream, x, 1, false))?;
@@ -385,6 +398,11 @@ impl<L: TreeFactors> TreeEngine<L> {
                 let report = factors.report(stream, &self.pivots);
                 checked?;
                 outcome = report?;
+                if let (true, Outcome::Done(quality)) = (is_checked, &mut outcome) {
+                    let mut check = factors.check()?;
+                    check.quality.num_perturbed = quality.num_perturbed;
+                    quality.check = Some(check);
+                }
             }
             match outcome {
                 Outcome::Done(quality) => {
@@ -459,6 +477,7 @@ impl<L: TreeFactors> Engine<L::Wide> for TreeEngine<L> {
             num_delayed: quality.num_delayed,
             num_off_diagonal: quality.num_off_diagonal,
             growth: quality.growth(),
+            product: quality.product(),
             growth_bounds: true,
             error: of_growth(epsilon::<L>(), quality.growth()),
             largest: quality.max_b,
@@ -571,7 +590,7 @@ impl<L: TreeFactors> AnyDeviceEngine<L::Wide> for TreeEngine<L> {
             values: a,
             check: &|| Ok(()),
         };
-        self.refactorize_resident(values, pivots, None)?;
+        self.refactorize_resident(values, pivots, Measured::NOT)?;
         Ok(())
     }
 
@@ -595,7 +614,7 @@ impl<L: TreeFactors> AnyDeviceEngine<L::Wide> for TreeEngine<L> {
         let stream = &self.analysis.stream;
         factors.begin_refactorize(stream, &self.values, &self.pivots)?;
         if !matches!(factors.report(stream, &self.pivots)?, Outcome::Done(_)) {
-            self.renew(None, None, &|| Ok(()))?;
+            self.renew(None, false, None, &|| Ok(()))?;
         }
         // What was measured of the old factors when they were accepted.
         self.quality = previous.quality;
@@ -616,8 +635,9 @@ impl<L: TreeFactors> ResidentEngine<L::Wide> for TreeEngine<L> {
         &mut self,
         a: NewValues<'_, L::Wide>,
         pivots: PivotPolicy,
-        probed: Option<&Shared>,
+        measured: Measured<'_>,
     ) -> Result<Option<Measures>, Error> {
+        let Measured { is_checked, probed } = measured;
         let pattern = probed.map(|shared| self.pattern(shared, false));
         let pattern = pattern.transpose()?;
         let mut spare = self.take_spare()?;
@@ -634,7 +654,7 @@ impl<L: TreeFactors> ResidentEngine<L::Wide> for TreeEngine<L> {
             factors: None,
         });
         self.pivots = pivots;
-        self.renew(changed, pattern.as_deref(), check)
+        self.renew(changed, is_checked, pattern.as_deref(), check)
     }
 
     fn probe(&self, shared: &Shared) -> Result<Measures, Error> {
@@ -771,6 +791,14 @@ impl<L: TreeFactors> ResidentEngine<L::Wide> for TreeEngine<L> {
 
     fn pivot_range(&self) -> Option<[f64; 2]> {
         self.quality.pivot_range
+    }
+
+    fn has_checks(&self) -> bool {
+        self.factors().has_checks()
+    }
+
+    fn check(&self) -> Option<DeviceCheck> {
+        self.quality.check
     }
 
     fn download_values(&self) -> Result<Vec<L::Wide>, Error> {

@@ -210,6 +210,8 @@ pub(crate) struct FactorReport {
     pub num_delayed: Option<usize>,
     /// As [`Inform::growth`](crate::Inform::growth).
     pub growth: f64,
+    /// Largest entry of |L|·|U|, or more, if the growth bounds it: see [`growth_bounds`](Self::growth_bounds).
+    pub product: f64,
     /// Whether L was measured for it, so that it bounds the entries of |L|·|U| but for their number of terms.
     pub growth_bounds: bool,
     /// The size of B − L·U relative to B, measured or to be expected of the growth.

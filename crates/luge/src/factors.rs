@@ -933,11 +933,10 @@ impl<T: Scalar> Factors<T> {
     ///
     /// Pivots and scaling of others are kept if the growth stays below
     /// [`max_growth`](crate::Options::max_growth) (on a device a measured solve may overrule that), no pivot has to be replaced (under
-    /// [`Pivoting::Auto`]) and the factors reach the target backward error. On a device that is
-    /// measured by a probe, a solve with a known solution, as often as
-    /// [`residual_check`](crate::Options::residual_check) says. On the CPU growth and a checksum of B − L·U
-    /// are measured while the columns are at hand; a probe follows where these, or pivots that
-    /// changed by orders of magnitude, leave a doubt. Where the old pivots do not serve, new ones are
+    /// [`Pivoting::Auto`]) and the factors reach the target backward error. Growth and a checksum of B − L·U
+    /// are measured, on the CPU while the columns are at hand, on a device in the fronts of a tree, as
+    /// [`residual_check`](crate::Options::residual_check) says; a probe, a solve with a known solution, follows where these, or
+    /// pivots that changed by orders of magnitude, leave a doubt. Where the old pivots do not serve, new ones are
     /// searched, unless the options forbid it, and if these do not serve either, the matrix is ordered, scaled and
     /// factorized as if it were a new one: then the outcome is that of [`Analysis::factorize`](crate::Analysis::factorize)
     /// with an analysis of its own, and may be factors with a [`Warning::TargetMissed`] in their
@@ -1081,7 +1080,9 @@ impl<T: Scalar> Factors<T> {
     /// diagonal: the lower triangle is factorized, and the probe's residual, with all values, tells if that is another matrix.
     ///
     /// Everything is enqueued on [`Solver::stream`](crate::Solver::stream): a copy of the values, the factorization, and
-    /// a probe. The host waits once, for a report of a few words. The guard is that of `refactorize`:
+    /// a check of growth and checksum, or a probe where factors have no check. The host waits once, for a report of a few words. The
+    /// guard is that of `refactorize`. Factors whose check leaves no doubt are accepted, and what is stated is a bound of the
+    /// backward error of a solve. For others:
     ///
     /// - the [growth](Inform::growth) may be [`max_growth`](crate::Options::max_growth) at most, unless
     ///   the probe reaches the target before it is refined;
@@ -1436,7 +1437,7 @@ impl<T: Scalar> Factors<T> {
                     inform.code_path.insert(0, searched.place.code_path());
                 }
                 inform.num_off_diagonal = device.searched.map(|searched| searched.num_off_diagonal);
-                inform.backward_error = device.probe.map(|probe| probe.backward_error);
+                inform.backward_error = device.bound;
                 (device.probe, device.searched.is_some())
             }
         };

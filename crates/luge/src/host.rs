@@ -984,6 +984,7 @@ impl<F: FrontalScalar, P: HostPlan<F>> Engine<F::Wide> for HostFactors<F, P> {
             num_off_diagonal: Some(self.quality.num_off_diagonal),
             num_delayed: Some(self.quality.num_delayed),
             growth: self.quality.growth,
+            product: self.quality.max_product,
             growth_bounds: true,
             error: self.quality.checksum,
             largest: self.quality.max_norm,

@@ -8,9 +8,11 @@ use luge_sparse::num_traits::Float;
 use luge_sparse::{MatrixView, PivotPolicy, Quality, RealScalar, Reservation, Scalar};
 use smallvec::{SmallVec, smallvec};
 
-use crate::accuracy::{self, BoundOf, OnePass, SLACK, WILD};
+use crate::accuracy::{
+    self, BoundOf, OnePass, SAME_SCALE, SLACK, WILD, is_small, is_suspicious, keeps_scale,
+};
 use crate::attempts::{
-    self, Attempt, Found, REMEDIES, Remedy, best_of, is_numerical, is_of_pivots, remedies,
+    Attempt, Found, REMEDIES, Remedy, best_of, is_numerical, is_of_pivots, remedies,
     unless_pivots_failed,
 };
 use crate::backend::Field;
@@ -21,7 +23,7 @@ use crate::inform::{Inform, Warning};
 use crate::options::{Pivoting, ResidualCheck, SingularAction};
 use crate::ordered::order_within;
 use crate::planner::planner;
-use crate::probe::{OnePassOf, Probe, Quick, TRUSTED_GROWTH, is_above};
+use crate::probe::{OnePassOf, Probe, Quick, is_above};
 use crate::shared::Shared;
 use crate::stored::Rows;
 use crate::symmetric;
@@ -29,14 +31,6 @@ use crate::task::{Journal, Refactorized, Task};
 
 /// Diagonal preference of the first attempt under [`Pivoting::Auto`], that of KLU.
 const DIAGONAL_PREFERENCE: f64 = 1e-3;
-
-/// Factors whose checksum is below this many ε, and whose growth is below [`TRUSTED_GROWTH`], are as
-/// good as any: a probe would only repeat the measurement.
-const TRUSTED_CHECKSUM: f64 = 512.0;
-
-/// As long as each pivot stays within this factor of what it was, rows and columns have kept their
-/// scale, and what is small in the norm of the matrix is small in each of its rows.
-const SAME_SCALE: f64 = 1e6;
 
 /// Beyond this factor the scaling is as stale as the pivots.
 const OTHER_SCALE: f64 = 1e12;
@@ -322,10 +316,7 @@ fn is_to_be_probed<T: Scalar>(shared: &Shared, quality: &Quality, epsilon: f64) 
 
 /// Whether `analysis`'s factors are as good as any are for B: their growth and checksum are small.
 fn is_accurate<W>(analysis: &dyn AnyHost<W>, quality: &Quality) -> bool {
-    quality.num_perturbed == 0
-        && is_in_range(analysis, quality, false)
-        && quality.checksum <= TRUSTED_CHECKSUM * analysis.epsilon()
-        && quality.growth <= TRUSTED_GROWTH
+    is_in_range(analysis, quality, false) && is_small(quality, analysis.epsilon())
 }
 
 /// Whether they need no probe: what follows from that for A is small too, since what is small in a column of B may be large
@@ -362,16 +353,6 @@ pub(crate) fn has_zeros_of_a<T: Scalar>(
         }
     });
     norms.into_iter().flatten().all(|norm| norm >= least)
-}
-
-/// Whether pivots are so small, beside others or what they were computed from, that the matrix may be singular.
-fn is_suspicious(quality: &Quality, epsilon: f64) -> bool {
-    attempts::is_suspicious(quality.min_pivot, quality.max_pivot, epsilon)
-        || attempts::is_suspicious(quality.min_relative_pivot, 1.0, epsilon)
-}
-
-fn keeps_scale(quality: &Quality, factor: f64) -> bool {
-    quality.min_pivot_ratio * factor >= 1.0 && quality.max_pivot_ratio <= factor
 }
 
 impl<W: Field> HostPath<W> {

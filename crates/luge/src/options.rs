@@ -286,15 +286,16 @@ luge_sparse::setters!(DeviceColumns {
 /// [symmetric](MatrixKind::Symmetric) matrix on the CPU as well.
 ///
 /// Growth and replaced pivots are measured in every factorization, at no cost. A solve may take as long as the
-/// refactorization of a small matrix. Factors of other matrices have a checksum on the CPU, and are measured only where that
-/// leaves a doubt, whatever is chosen here.
+/// refactorization of a small matrix. Factors of other matrices have a checksum: on the CPU always, on a device, in the fronts of
+/// a tree, unless nothing is to be measured. They are measured by a solve only where that leaves a doubt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub enum ResidualCheck {
-    /// Every time. On a device the solve is enqueued behind the factorization, and the host waits once for both.
+    /// Every time, or growth and checksum where factors have one. On a device that is enqueued behind the factorization, and the host
+    /// waits once for both.
     #[default]
     Always,
-    /// Where growth times ε of the factors is above the target backward error, and always for factors in a shorter
-    /// type than that needs.
+    /// Where growth times ε of the factors is above the target backward error, or a checksum leaves a doubt, and always for factors
+    /// in a shorter type than the target needs.
     WhereInDoubt,
     /// Never: the growth alone, against [`Options::max_growth`], and replaced pivots decide. For callers who compute the
     /// residual of each solution by themselves, as interior-point methods do. On the CPU, factors with replaced pivots are

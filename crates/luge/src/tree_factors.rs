@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use luge_device::{Buffer, BufferViewMut, DeviceError, Stream};
 use luge_frontal::gpu::{
-    Changed, DeviceFrontalError, DeviceFrontalLdlt, DeviceFrontalLu, DeviceQuality, DeviceScalar,
-    DeviceSymmetricQuality, DeviceTree, ExpectedPivots, MovedTree, Room, SymmetricFactors, WideOf,
-    Workspace,
+    Changed, DeviceCheck, DeviceFrontalError, DeviceFrontalLdlt, DeviceFrontalLu, DeviceQuality,
+    DeviceScalar, DeviceSymmetricQuality, DeviceTree, ExpectedPivots, MovedTree, Room,
+    SymmetricFactors, WideOf, Workspace,
 };
 use luge_frontal::{Full, Lower, Storage};
 use luge_solve::gpu::RefineScalar;
@@ -40,19 +40,34 @@ pub(crate) struct TreeQuality {
     pub num_delayed: Option<usize>,
     /// Pivots that threshold pivoting took off the diagonal.
     pub num_off_diagonal: Option<usize>,
+    /// If the factors were checked.
+    pub check: Option<DeviceCheck>,
 }
 
 impl TreeQuality {
-    /// The growth, estimated by the largest magnitudes; see [`Inform::growth`](crate::Inform::growth).
+    /// The growth, estimated by the largest magnitudes where no check measured it; see [`Inform::growth`](crate::Inform::growth).
     pub(crate) fn growth(&self) -> f64 {
-        if self.max_b == 0.0 {
-            return 0.0;
+        match self.check {
+            Some(check) => check.quality.growth,
+            None if self.max_b == 0.0 => 0.0,
+            None => self.product() / self.max_b,
         }
-        self.max_u * self.max_l.max(1.0) / self.max_b
+    }
+
+    /// The largest entry of |L|·|U| but for the number of its terms, or, of factors that were checked, more than it.
+    pub(crate) fn product(&self) -> f64 {
+        match self.check {
+            Some(check) => check.quality.max_product,
+            None => self.max_u * self.max_l.max(1.0),
+        }
     }
 }
 
 /// What became of a factorization.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one at a time, and it is moved twice"
+)]
 pub(crate) enum Outcome {
     Done(TreeQuality),
     /// The magnitude of B is another than that by which small pivots were told: it has to be begun again.
@@ -117,6 +132,30 @@ pub(crate) trait TreeFactors: Send + Sync + Sized + 'static {
         values: &Buffer<Self::Wide>,
         pivots: &PivotPolicy,
     ) -> Result<(), Error>;
+
+    /// Whether these factors can be checked.
+    fn has_checks(&self) -> bool {
+        false
+    }
+
+    /// Enqueues what a check of new factors does before the factorization.
+    fn prepare_check(
+        &mut self,
+        _place: &Place<'_, Self>,
+        _values: &Buffer<Self::Wide>,
+    ) -> Result<(), Error> {
+        unreachable!("factors with checks")
+    }
+
+    /// Enqueues the check behind the factorization.
+    fn begin_check(&mut self, _stream: &Stream, _values: &Buffer<Self::Wide>) -> Result<(), Error> {
+        unreachable!("factors with checks")
+    }
+
+    /// Waits for the check that was begun last.
+    fn check(&self) -> Result<DeviceCheck, Error> {
+        unreachable!("factors with checks")
+    }
 
     /// As [`begin_refactorize`](Self::begin_refactorize), where only the values at these places, ascending, are others than those of the
     /// factors that are there, if any are. What it leaves is the same.
@@ -297,6 +336,36 @@ where
         begun.map_err(numeric_error)
     }
 
+    fn has_checks(&self) -> bool {
+        self.tree().has_checks()
+    }
+
+    fn prepare_check(
+        &mut self,
+        place: &Place<'_, Self>,
+        values: &Buffer<WideOf<T>>,
+    ) -> Result<(), Error> {
+        let (tree, stream) = (self.tree(), place.stream);
+        if !tree.is_ready_to_check() {
+            let forest = place.forest;
+            let prepared = place.threads.run(forest.plan_seconds(), |count| {
+                forest.placed(|placement| tree.prepare_checks(stream, placement, count))
+            });
+            prepared.map_err(|e| Error::from_device(e, "numeric"))?;
+        }
+        let prepared = DeviceFrontalLu::prepare_check(self, stream, values);
+        prepared.map_err(numeric_error)
+    }
+
+    fn begin_check(&mut self, stream: &Stream, values: &Buffer<WideOf<T>>) -> Result<(), Error> {
+        let begun = DeviceFrontalLu::begin_check(self, stream, values);
+        begun.map_err(numeric_error)
+    }
+
+    fn check(&self) -> Result<DeviceCheck, Error> {
+        DeviceFrontalLu::check(self).map_err(numeric_error)
+    }
+
     fn begin_refactorize_changed(
         &mut self,
         place: Place<'_, Self>,
@@ -465,6 +534,7 @@ fn symmetric_quality<W: Field>(
         pivot_range: Some([quality.min_pivot, quality.max_pivot]),
         num_delayed: Some(quality.num_delayed),
         num_off_diagonal: None,
+        check: None,
     }
 }
 

@@ -3,9 +3,6 @@
 use luge_sparse::{Quality, Scaling};
 use serde::Serialize;
 
-use crate::attempts;
-use crate::probe::TRUSTED_GROWTH;
-
 /// Matrices and solutions with a largest entry in this range have lost no digits to underflow, wherever they were computed.
 pub(crate) const ORDINARY: std::ops::RangeInclusive<f64> = 1e-100..=1e100;
 
@@ -54,6 +51,13 @@ pub(crate) const SLACK: f64 = 100.0;
 /// good as any: a probe would only repeat the measurement.
 const TRUSTED_CHECKSUM: f64 = 512.0;
 
+/// Factors that do not grow beyond this are as good as their checksum.
+pub(crate) const TRUSTED_GROWTH: f64 = 1e6;
+
+/// Pivots that are this many ε apart, or a pivot that is no more than this many ε of what it was computed from, make a
+/// matrix worth a condition estimate before it is accepted.
+const SUSPICIOUS_PIVOTS: f64 = 512.0;
+
 /// As long as each pivot stays within this factor of what it was, rows and columns have kept their
 /// scale, and what is small in the norm of the matrix is small in each of its rows.
 pub(crate) const SAME_SCALE: f64 = 1e6;
@@ -66,10 +70,15 @@ pub(crate) fn is_small(quality: &Quality, epsilon: f64) -> bool {
         && quality.growth <= TRUSTED_GROWTH
 }
 
+/// Whether a number is so small beside another one, in factors of a type with this ε, that it may be nothing but rounding.
+pub(crate) fn may_be_rounding(smallest: f64, largest: f64, epsilon: f64) -> bool {
+    smallest < SUSPICIOUS_PIVOTS * epsilon * largest
+}
+
 /// Whether pivots are so small, beside others or what they were computed from, that the matrix may be singular.
 pub(crate) fn is_suspicious(quality: &Quality, epsilon: f64) -> bool {
-    attempts::is_suspicious(quality.min_pivot, quality.max_pivot, epsilon)
-        || attempts::is_suspicious(quality.min_relative_pivot, 1.0, epsilon)
+    may_be_rounding(quality.min_pivot, quality.max_pivot, epsilon)
+        || may_be_rounding(quality.min_relative_pivot, 1.0, epsilon)
 }
 
 /// Whether each pivot stayed within this factor of what it was.

@@ -37,15 +37,6 @@ pub(crate) const REMEDIES: [Remedy; 4] = [
     Remedy::Averages,
 ];
 
-/// Pivots that are this many ε apart, or a pivot that is no more than this many ε of what it was computed from, make a
-/// matrix worth a condition estimate before it is accepted.
-const SUSPICIOUS_PIVOTS: f64 = 512.0;
-
-/// Whether a number is so small beside another one, in factors of a type with this ε, that it may be nothing but rounding.
-pub(crate) fn is_suspicious(smallest: f64, largest: f64, epsilon: f64) -> bool {
-    smallest < SUSPICIOUS_PIVOTS * epsilon * largest
-}
-
 /// Factors that an attempt found.
 pub(crate) trait Found {
     /// The backward error that is known of them.

@@ -7,15 +7,15 @@ use luge_frontal::gpu::DeviceCheck;
 use luge_sparse::{PivotPolicy, Scalar};
 
 use crate::accuracy::{
-    BoundOf, ORDINARY, ORDINARY_SINGLE, OnePass, SAME_SCALE, SLACK, WILD, bound, inverse_exponent,
-    is_small, is_suspicious, keeps_scale,
+    BoundOf, ORDINARY, ORDINARY_SINGLE, OnePass, SAME_SCALE, SLACK, TRUSTED_GROWTH, WILD, bound,
+    inverse_exponent, is_small, is_suspicious, keeps_scale, may_be_rounding,
 };
-use crate::attempts::{self, Found};
+use crate::attempts::Found;
 use crate::device_analysis::{AnyDeviceAnalysis, AnyDeviceEngine, ResidentEngine};
 use crate::engine::{Condition, FactorReport, SINGULAR};
 use crate::error::Error;
 use crate::options::SingularAction;
-use crate::probe::{OnePassOf, Probe, Quick, TRUSTED_GROWTH, is_above, of_probe};
+use crate::probe::{OnePassOf, Probe, Quick, is_above, of_probe};
 use crate::shared::Shared;
 use crate::task::{Journal, Task};
 
@@ -317,7 +317,7 @@ pub(crate) fn regular<W>(engine: &dyn AnyDeviceEngine<W>) -> Result<Condition, E
 fn has_suspicious_pivots<W>(engine: &dyn AnyDeviceEngine<W>) -> bool {
     let range = resident(engine).pivot_range();
     let epsilon = engine.report().epsilon;
-    range.is_some_and(|[smallest, largest]| attempts::is_suspicious(smallest, largest, epsilon))
+    range.is_some_and(|[smallest, largest]| may_be_rounding(smallest, largest, epsilon))
 }
 
 fn resident<W>(engine: &dyn AnyDeviceEngine<W>) -> &dyn ResidentEngine<W> {

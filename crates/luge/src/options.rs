@@ -290,8 +290,7 @@ luge_sparse::setters!(DeviceColumns {
 /// a tree, unless nothing is to be measured. They are measured by a solve only where that leaves a doubt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub enum ResidualCheck {
-    /// Every time, or growth and checksum where factors have one. On a device that is enqueued behind the factorization, and the host
-    /// waits once for both.
+    /// Every time, or growth and checksum where factors have one: on a device behind the factorization, and the host waits once.
     #[default]
     Always,
     /// Where growth times ε of the factors is above the target backward error, or a checksum leaves a doubt, and always for factors

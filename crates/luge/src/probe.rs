@@ -9,7 +9,7 @@ use luge_solve::known_solution;
 use luge_solve::refine::{self, refine};
 use luge_sparse::{MatrixView, Scalar};
 
-use crate::accuracy::WILD;
+use crate::accuracy::{TRUSTED_GROWTH, WILD};
 #[cfg(feature = "gpu")]
 use crate::device_analysis::ResidentEngine;
 use crate::engine::Engine;
@@ -51,9 +51,6 @@ const USUAL: f64 = 64.0;
 
 /// Solutions beyond this are not what was asked for, and their large entries hide what the others would show.
 const AS_KNOWN: f64 = 4.0;
-
-/// Factors that do not grow beyond this are as good as their checksum.
-pub(crate) const TRUSTED_GROWTH: f64 = 1e6;
 
 /// Refinement gains a digit a step where the reciprocal condition number is that many ε of the factors.
 const CONVERGENT: f64 = 10.0;

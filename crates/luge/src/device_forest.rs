@@ -14,6 +14,7 @@ use luge_sparse::etree::EliminationForest;
 use luge_sparse::{CompressedPattern, PivotPolicy, RowPerm, Scalar};
 
 use crate::backend::{Field, Limits};
+use crate::device_analysis::BatchBytes;
 use crate::device_scratch::KNOWN_PER_ROW;
 use crate::engine::Transform;
 use crate::error::{Error, PhaseError};
@@ -59,6 +60,9 @@ impl Numbers {
         MemoryPlan::of_components(tree, self.components)
     }
 }
+
+/// Bytes of the words that measures and searches leave, at most.
+const SMALL_BUFFERS: u64 = 256;
 
 /// The plan for a pattern on the host.
 pub(crate) struct Forest<S: Storage = Full> {
@@ -263,6 +267,23 @@ impl<S: Storage> Forest<S> {
             + self.expected_bytes()
             + self.replaced_bytes()
             + self.check_bytes().iter().sum::<u64>()
+    }
+
+    /// Those of a batch, beside the plan, whose systems on one stream share a workspace of so many bytes.
+    pub(crate) fn batch_bytes(&self, workspace: u64) -> BatchBytes {
+        let n = self.symbolic.n();
+        let (value_bytes, wide_bytes) = (self.value_bytes(), self.numbers.wide_bytes());
+        let [checks, of_check] = self.check_bytes();
+        let values = 2 * wide_bytes * self.num_values + value_bytes * self.coupling.nnz();
+        BatchBytes {
+            common: DevicePattern::predicted_bytes(n, self.num_entries, self.numbers.components)
+                + self.expected_bytes()
+                + checks,
+            stream: workspace + of_check + (KNOWN_PER_ROW * wide_bytes * n) as u64 + SMALL_BUFFERS,
+            system: DeviceTree::<S>::factor_bytes(&self.symbolic, value_bytes)
+                + values as u64
+                + self.replaced_bytes(),
+        }
     }
 
     /// What checks take: what all matrices share, and what those share that work on one stream.

@@ -29,9 +29,7 @@ use crate::device_analysis::{
     Search, SearchedPivots, System, fetched,
 };
 use crate::device_forest::Forest;
-use crate::device_scratch::{
-    KNOWN_PER_ROW, Known, Patterns, Scratch, known, lock, numbers_mut, numbers_of,
-};
+use crate::device_scratch::{Known, Patterns, Scratch, known, lock, numbers_mut, numbers_of};
 use crate::device_upload::Uploaded;
 use crate::engine::{self, Condition, Engine, FactorReport, Pivots, Transform};
 use crate::error::Error;
@@ -41,9 +39,6 @@ use crate::shared::Shared;
 use crate::task::Check;
 use crate::threads::Threads;
 use crate::tree_factors::{Outcome, Place, TreeFactors, TreeQuality, numeric_error};
-
-/// Bytes of the words that measures and searches leave, at most.
-const SMALL_BUFFERS: u64 = 256;
 
 /// What a solve with factors of this kind takes for itself.
 type ScratchOf<L> = Scratch<<L as TreeFactors>::Value, <L as TreeFactors>::Wide>;
@@ -275,31 +270,8 @@ impl<L: TreeFactors> AnyDeviceAnalysis<L::Wide> for TreeAnalysis<L> {
     }
 
     fn batch_bytes(&self) -> Result<Option<BatchBytes>, Error> {
-        let Forest {
-            symbolic,
-            coupling,
-            num_values,
-            num_entries,
-            ..
-        } = &*self.forest;
-        let n = symbolic.n();
-        let value_bytes = size_of::<L::Value>();
-        let components = <L::Wide as Scalar>::COMPONENTS;
         let workspace = Workspace::<L::Value>::bytes(&*self.alone()?);
-        let [checks, of_check] = self.forest.check_bytes();
-        let values = 2 * size_of::<L::Wide>() * num_values + value_bytes * coupling.nnz();
-        Ok(Some(BatchBytes {
-            common: DevicePattern::predicted_bytes(n, *num_entries, components)
-                + self.forest.expected_bytes()
-                + checks,
-            stream: workspace
-                + of_check
-                + (KNOWN_PER_ROW * size_of::<L::Wide>() * n) as u64
-                + SMALL_BUFFERS,
-            system: DeviceTree::<L::Storage>::factor_bytes(symbolic, value_bytes)
-                + values as u64
-                + self.forest.replaced_bytes(),
-        }))
+        Ok(Some(self.forest.batch_bytes(workspace)))
     }
 
     fn search_pivots(

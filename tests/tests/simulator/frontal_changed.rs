@@ -305,6 +305,8 @@ proptest! {
         limits in 0usize..7,
         changes in proptest::collection::vec((any::<u64>(), 0usize..5), 1..5),
     ) {
+        // Without an entry there is nothing to change.
+        prop_assume!(a.nnz() > 0);
         let stream = &seeded_streams()[limits % 3];
         let mut pair = Pair::<f64>::new(stream, &a, all_limits()[limits], PIVOTS);
         for (seed, count) in changes {

@@ -238,8 +238,9 @@ fn what_fails_fails_alone() {
             let is_new = matches!(outcome, Refactorized::Repivoted { .. });
             assert_eq!(is_new, fails(k), "{at}: {outcome:?}");
         }
-        for (factors, a) in alone.iter_mut().zip(&good) {
-            factors.as_mut().unwrap().refactorize(a).unwrap();
+        // Those with new pivots have been factorized anew.
+        for k in (0..5).filter(|&k| !fails(k)) {
+            alone[k].as_mut().unwrap().refactorize(&good[k]).unwrap();
         }
         check_solves(&batch, &alone, n, &at);
         let outcomes = batch.refactorize(&values_of(&systems));

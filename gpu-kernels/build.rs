@@ -16,12 +16,12 @@ fn main() -> std::io::Result<()> {
     compress(80, pack::patch(&committed(80)?, BASE, &base))
 }
 
-/// The committed image for a compute capability.
+/// The committed image for a compute capability, without comments.
 #[cfg(feature = "ptx")]
 fn committed(sm: u32) -> std::io::Result<String> {
     let file = format!("ptx/sm_{sm}.ptx");
     println!("cargo::rerun-if-changed={file}");
-    std::fs::read_to_string(file)
+    Ok(pack::without_comments(&std::fs::read_to_string(file)?))
 }
 
 /// Writes an image as `src/lib.rs` embeds it.

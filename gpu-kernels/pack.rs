@@ -49,6 +49,14 @@ pub fn patch(text: &str, base_sm: u32, base: &str) -> Result<String, String> {
     Ok(packed)
 }
 
+/// The text without lines that are comments, which no driver reads.
+pub fn without_comments(text: &str) -> String {
+    let lines = text.split_inclusive('\n');
+    lines
+        .filter(|line| !line.trim_start().starts_with("//"))
+        .collect()
+}
+
 /// How many lines both begin with.
 fn common(a: &[&str], b: &[&str]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()

@@ -140,7 +140,8 @@ pub struct Sums<W: Field> {
     pub weighted: GlobalMut<W>,
     /// ‖L·e_k‖₁.
     pub sizes: GlobalMut<f64>,
-    /// wᵀ·(L·U − B)·e_k, of complex numbers each component, in units of 2⁻⁵² of a [`scale`].
+    /// wᵀ·(L·U − B)·e_k, of complex numbers each component, in units of 2⁻⁵² of a power of two next to
+    /// the norm.
     pub residuals: GlobalMut<u64>,
     /// ‖ |L|·|U|·e_k ‖₁ in units of 2⁻¹² of it, each addend rounded up.
     pub products: GlobalMut<u64>,

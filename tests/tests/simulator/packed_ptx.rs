@@ -9,7 +9,7 @@ use luge_kernel::host::{KernelModule, Ptx, PtxImage};
 use proptest::prelude::*;
 
 #[path = "../../../gpu-kernels/pack.rs"]
-mod pack;
+pub mod pack;
 
 /// A module with these packed images.
 fn module(images: &[(u32, &str)]) -> KernelModule {
@@ -84,6 +84,12 @@ fn a_patch_is_short() {
         .concat();
     let packed = pack::patch(&text, 90, &base).unwrap();
     assert!(packed.lines().count() < 20, "{packed}");
+}
+
+#[test]
+fn comments_are_whole_lines() {
+    let text = "//\n\tadd; // kept\n\t// begin\n}\n";
+    assert_eq!(pack::without_comments(text), "\tadd; // kept\n}\n");
 }
 
 #[test]

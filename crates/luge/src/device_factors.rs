@@ -1,5 +1,6 @@
 //! Factors on a device, whichever engine made them, and what is known of them.
 
+use std::ops::RangeInclusive;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -149,11 +150,7 @@ impl<W> DeviceFactors<W> {
 
     /// Whether entries of B are not subnormal in the type of the factors, or nearly: those have lost digits.
     pub(crate) fn holds_digits(&self, report: &FactorReport) -> bool {
-        if report.epsilon > f64::EPSILON {
-            ORDINARY_SINGLE.contains(&report.largest)
-        } else {
-            ORDINARY.contains(&report.largest)
-        }
+        ordinary(report.epsilon).contains(&report.largest)
     }
 
     /// [`is_in_range`](Found::is_in_range), by a report that is at hand.
@@ -166,11 +163,7 @@ impl<W> DeviceFactors<W> {
     pub(crate) fn trusted(&self, shared: &Shared) -> Option<f64> {
         let DeviceCheck { quality, max_value } = self.engine.resident()?.check()?;
         let epsilon = self.engine.report().epsilon;
-        let range = if epsilon > f64::EPSILON {
-            ORDINARY_SINGLE
-        } else {
-            ORDINARY
-        };
+        let range = ordinary(epsilon);
         let bound = bound(BoundOf {
             epsilon,
             product: quality.max_product,
@@ -237,6 +230,15 @@ impl<W> DeviceFactors<W> {
 
     pub(crate) fn unstable(&self) -> Error {
         unstable(self.engine.as_ref(), self.probe)
+    }
+}
+
+/// The range in which numbers of a type with this ε have lost no digits.
+fn ordinary(epsilon: f64) -> RangeInclusive<f64> {
+    if epsilon > f64::EPSILON {
+        ORDINARY_SINGLE
+    } else {
+        ORDINARY
     }
 }
 

@@ -10,7 +10,7 @@ use luge_frontal::gpu::{
 };
 use luge_frontal::{Full, Lower, Storage};
 use luge_solve::gpu::RefineScalar;
-use luge_sparse::{CancelFlag, Form, PivotKind, PivotPolicy};
+use luge_sparse::{CancelFlag, Form, PivotKind, PivotPolicy, Quality};
 
 use crate::backend::{Field, Limits};
 use crate::determinant::Determinant;
@@ -47,8 +47,8 @@ pub(crate) struct TreeQuality {
 impl TreeQuality {
     /// The growth, estimated by the largest magnitudes where no check measured it; see [`Inform::growth`](crate::Inform::growth).
     pub(crate) fn growth(&self) -> f64 {
-        match self.check {
-            Some(check) => check.quality.growth,
+        match self.measured() {
+            Some(quality) => quality.growth,
             None if self.max_b == 0.0 => 0.0,
             None => self.product() / self.max_b,
         }
@@ -56,10 +56,16 @@ impl TreeQuality {
 
     /// The largest entry of |L|·|U| but for the number of its terms, or, of factors that were checked, more than it.
     pub(crate) fn product(&self) -> f64 {
-        match self.check {
-            Some(check) => check.quality.max_product,
+        match self.measured() {
+            Some(quality) => quality.max_product,
             None => self.max_u * self.max_l.max(1.0),
         }
+    }
+
+    /// What a check measured, if its sums were not too large for it.
+    fn measured(&self) -> Option<Quality> {
+        let quality = self.check?.quality;
+        quality.growth.is_finite().then_some(quality)
     }
 }
 
@@ -753,5 +759,34 @@ where
         _: &Limits,
     ) -> Result<Searched<Lower>, Error> {
         Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn growth_is_that_of_a_check_unless_it_was_too_large_to_measure() {
+        let of_growth = |growth: f64| TreeQuality {
+            max_b: 2.0,
+            max_u: 1e9,
+            max_l: 4.0,
+            check: Some(DeviceCheck {
+                quality: Quality {
+                    growth,
+                    max_product: 7.0,
+                    ..Quality::default()
+                },
+                max_value: 1.0,
+            }),
+            ..TreeQuality::default()
+        };
+        let measured = of_growth(3.0);
+        assert_eq!((measured.growth(), measured.product()), (3.0, 7.0));
+        for growth in [f64::INFINITY, f64::NAN] {
+            let estimated = of_growth(growth);
+            assert_eq!((estimated.growth(), estimated.product()), (2e9, 4e9));
+        }
     }
 }

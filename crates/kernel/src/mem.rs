@@ -85,6 +85,23 @@ macro_rules! writable {
 writable!(GlobalMut);
 writable!(Shared);
 
+impl<T: AtomicElement> GlobalMut<T> {
+    /// Elements `i` and `i + 1`, each read atomically for itself, relaxed, between the threads of the device: one access for
+    /// both (PTX `.v2`). Requires that `i` is even, `i + 1 < len`, and that the memory begins at a multiple of two elements.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn load_two(self, i: usize) -> [T; 2] {
+        self.0.load_two(i)
+    }
+
+    /// Writes elements `i` and `i + 1`, as [`load_two`](Self::load_two) reads them and with its requirements.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn store_two(self, i: usize, v: [T; 2]) {
+        self.0.store_two(i, v);
+    }
+}
+
 /// Dynamic shared memory: `len` elements from `byte_offset` of the `shared_bytes` of the launch.
 ///
 /// `byte_offset` must be a multiple of the element size, and the range must lie within

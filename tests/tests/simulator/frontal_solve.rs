@@ -428,6 +428,29 @@ fn many_right_hand_sides_and_many_blocks() {
     }
 }
 
+/// A thread has two of several right-hand sides, and others have two more of them: four, two and one group of the lanes of a
+/// warp, then lanes that have two rows, then four, two and one group of the warps of a block.
+#[test]
+fn groups_of_threads_share_right_hand_sides() {
+    let stream = &seeded_streams()[0];
+    for (pivots, below, of_rhs) in [
+        (4, 5, [2, 8, 19]),
+        (7, 10, [3, 9, 16]),
+        (12, 20, [2, 16, 17]),
+        (20, 40, [7, 8, 9]),
+        (40, 25, [2, 9, 16]),
+        (66, 60, [3, 8, 10]),
+        (110, 90, [2, 9, 16]),
+    ] {
+        let system = System::alone(&joined_fronts(&[pivots, pivots / 2], below, true));
+        let mut factors = system.factorized::<f64>(stream, &TreeOptions::default());
+        for (at, nrhs) in of_rhs.into_iter().enumerate() {
+            let name = format!("fronts of {pivots} pivots above {below}");
+            system.check(stream, &mut factors, nrhs, at % 2 == 0, &name);
+        }
+    }
+}
+
 /// Every task waits for others: a block of large fronts among singles and a circuit.
 fn mixed() -> System {
     let mut blocks: Vec<CsMat<f64>> = (0..12).map(|i| one(2.0 + uniform(5, i))).collect();
@@ -678,6 +701,14 @@ fn takes_what_it_says<T: RealDeviceScalar>(
     let on_device = system.uploaded(stream, options);
     let tree = on_device.symbolic();
     let value_bytes = size_of::<T>();
+
+    // Lists for several right-hand sides are made with the first of such solves, and stay with the tree: here elsewhere.
+    {
+        let factors = DeviceFrontalLu::<T>::factorize(stream, &on_device, &a, &PIVOTS);
+        let mut several = stream.upload(&vec![1.0; 3 * system.n()]).unwrap();
+        let (mut factors, _) = factors.unwrap();
+        factors.solve(stream, &mut several, 3, false).unwrap();
+    }
 
     let before_workspace = device.allocated_bytes();
     let workspace = Arc::new(Workspace::new(stream, &on_device).unwrap());

@@ -78,6 +78,10 @@ macro_rules! rmw {
 pub trait Rmw: Sized {
     unsafe fn load(place: Place, ordering: Ordering, scope: Scope) -> Self;
     unsafe fn store(place: Place, v: Self, ordering: Ordering, scope: Scope);
+    /// Two cells side by side in global memory, relaxed; `addr` is a multiple of their size.
+    unsafe fn load_two(addr: u64) -> [Self; 2];
+    /// As `load_two`.
+    unsafe fn store_two(addr: u64, v: [Self; 2]);
     unsafe fn swap(place: Place, v: Self, ordering: Ordering, scope: Scope) -> Self;
     unsafe fn fetch_add(place: Place, v: Self, ordering: Ordering, scope: Scope) -> Self;
     unsafe fn reduce_add(place: Place, v: Self, ordering: Ordering, scope: Scope);
@@ -130,6 +134,36 @@ macro_rules! impl_rmw {
                         [Relaxed => "relaxed", Acquire | Release | AcqRel => "release"],
                         [v = in($reg) v]
                     )
+                }
+            }
+
+            #[inline(always)]
+            unsafe fn load_two(addr: u64) -> [Self; 2] {
+                let (first, second): (Self, Self);
+                // SAFETY: the caller's promise.
+                unsafe {
+                    asm!(
+                        concat!("ld.relaxed.gpu.global.v2.b", $bits, " {{{first}, {second}}}, [{addr}];"),
+                        first = out($reg) first,
+                        second = out($reg) second,
+                        addr = in(reg64) addr,
+                        options(nostack, preserves_flags),
+                    );
+                }
+                [first, second]
+            }
+
+            #[inline(always)]
+            unsafe fn store_two(addr: u64, [first, second]: [Self; 2]) {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    asm!(
+                        concat!("st.relaxed.gpu.global.v2.b", $bits, " [{addr}], {{{first}, {second}}};"),
+                        addr = in(reg64) addr,
+                        first = in($reg) first,
+                        second = in($reg) second,
+                        options(nostack, preserves_flags),
+                    );
                 }
             }
 

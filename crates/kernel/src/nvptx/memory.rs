@@ -88,6 +88,18 @@ impl<T: AtomicElementImp> RawGlobalMut<T> {
             element: PhantomData,
         }
     }
+
+    #[inline(always)]
+    pub fn load_two(self, i: usize) -> [T; 2] {
+        // SAFETY: `i + 1 < len` and the alignment are the kernel's promise; the rest is that of `from_parts`.
+        unsafe { T::load_two(self.ptr.add(i) as u64) }
+    }
+
+    #[inline(always)]
+    pub fn store_two(self, i: usize, v: [T; 2]) {
+        // SAFETY: as in `load_two`.
+        unsafe { T::store_two(self.ptr.add(i) as u64, v) }
+    }
 }
 
 /// Shared memory of the block.

@@ -183,6 +183,38 @@ writable! {
     RawShared
 }
 
+impl<T: AtomicElement> RawGlobalMut<T> {
+    /// Elements `i` and `i + 1`, one after the other: nobody may rely on seeing both of one writer.
+    #[inline]
+    #[track_caller]
+    pub fn load_two(self, i: usize) -> [T; 2] {
+        self.check_two(i);
+        [i, i + 1].map(|i| self.atomic(i).load(Ordering::Relaxed, Scope::Device))
+    }
+
+    /// Writes elements `i` and `i + 1`, one after the other.
+    #[inline]
+    #[track_caller]
+    pub fn store_two(self, i: usize, [first, second]: [T; 2]) {
+        self.check_two(i);
+        self.atomic(i)
+            .store(first, Ordering::Relaxed, Scope::Device);
+        self.atomic(i + 1)
+            .store(second, Ordering::Relaxed, Scope::Device);
+    }
+
+    /// The chip reads two elements at a multiple of their size alone.
+    #[inline]
+    #[track_caller]
+    fn check_two(self, i: usize) {
+        let address = self.0.data.wrapping_add(i) as usize;
+        assert!(
+            address.is_multiple_of(2 * size_of::<T>()),
+            "two elements from number {i} on are not aligned"
+        );
+    }
+}
+
 /// An element that is accessed atomically; in bounds by construction.
 #[derive(Clone, Copy)]
 pub struct RawAtomic<T: AtomicElement> {

@@ -43,29 +43,49 @@ impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usiz
         }
         thread::sync_threads();
         let n = self.n();
-        let given =
-            |e: usize, rhs: usize| self.vectors.x.get(rhs * n + places.places.get(e) as usize);
+        // Entries of the right-hand sides from one on, the last one again where there are none: all are under way at once.
+        let given = |place: u32, first: usize| {
+            let mut given = [T::Wide::ZERO; R];
+            let mut r = 0;
+            while r < R {
+                let rhs = (first + r).min(self.nrhs as usize - 1);
+                given[r] = self.vectors.x.get(rhs * n + place as usize);
+                r += 1;
+            }
+            given
+        };
         let (entries, carried) = if goes_on {
             (0, 0)
         } else {
             (n, self.tree.carry_to.len())
         };
-        let mut rhs = 0;
-        while rhs < self.nrhs as usize {
-            let mut most = 0;
+        let mut first = 0;
+        while first < self.nrhs as usize {
+            let mut most = [0; R];
             for e in thread::grid_stride(entries) {
-                let of_entry = biased_exponent(given(e, rhs).largest_component());
-                if of_entry != 0 {
-                    let exponent = of_entry + places.exponents.get(e);
-                    most = if exponent > most { exponent } else { most };
+                let exponent_of_row = places.exponents.get(e);
+                let given = given(places.places.get(e), first);
+                let mut r = 0;
+                while r < R {
+                    let of_entry = biased_exponent(given[r].largest_component());
+                    let exponent = of_entry + exponent_of_row;
+                    if of_entry != 0 && exponent > most[r] {
+                        most[r] = exponent;
+                    }
+                    r += 1;
                 }
             }
-            let most = warp::reduce_max(warp::FULL_MASK, most as u32);
-            if thread::lane_id() == 0 && most != 0 {
-                let largest = largest.atomic(rhs);
-                largest.fetch_max(most, Ordering::Relaxed, Scope::Block);
+            let mut r = 0;
+            while r < R {
+                let most = warp::reduce_max(warp::FULL_MASK, most[r] as u32);
+                if thread::lane_id() == 0 && most != 0 {
+                    let rhs = (first + r).min(self.nrhs as usize - 1);
+                    let largest = largest.atomic(rhs);
+                    largest.fetch_max(most, Ordering::Relaxed, Scope::Block);
+                }
+                r += 1;
             }
-            rhs += 1;
+            first += R;
         }
         let num_chunks = self.num_chunks() as usize;
         for i in thread::grid_stride(num_chunks * entries * R * T::COMPONENTS) {
@@ -85,12 +105,14 @@ impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usiz
         while number < self.num_chunks() {
             let chunk = self.chunk(number);
             for e in thread::grid_stride(entries) {
+                let exponent_of_row = places.exponents.get(e);
+                let given = given(places.places.get(e), chunk.first as usize);
                 let mut r = 0;
                 while r < R {
                     let rhs = chunk.first as usize + r;
                     let value = if rhs < self.nrhs as usize {
-                        let exponent = places.exponents.get(e) - self.exponent(rhs);
-                        T::narrow(self.kind.given(shifted(given(e, rhs), exponent)))
+                        let exponent = exponent_of_row - self.exponent(rhs);
+                        T::narrow(self.kind.given(shifted(given[r], exponent)))
                     } else {
                         T::ZERO
                     };

@@ -10,6 +10,7 @@
 use luge_kernel::prelude::*;
 
 use super::kinds::Kind;
+use super::layout::OF_THREAD;
 use super::{Chunk, Front, Sweep};
 
 /// Contributions of children to one row from which on a warp adds them up together.
@@ -39,22 +40,38 @@ pub(super) fn given<T: Field>(from: GlobalMut<T::Real>, at: usize) -> T {
 /// neither keeps anybody waiting.
 #[inlined]
 pub(super) fn give<T: Field, const N: usize>(to: GlobalMut<T::Real>, at: usize, values: [T; N]) {
-    let mut r = 0;
-    while r < N {
-        values[r].for_components(|c, component| {
-            let component = if is_there(component) {
-                component
-            } else {
-                T::Real::from_f64(f64::INFINITY)
-            };
-            to.atomic((at + r) * T::COMPONENTS + c).store(
-                component,
-                Ordering::Relaxed,
-                Scope::Device,
-            );
+    let component = |number: usize| {
+        let mut component = T::Real::ZERO;
+        values[number / T::COMPONENTS].for_components(|c, own| {
+            if c == number % T::COMPONENTS {
+                component = own;
+            }
         });
-        r += 1;
+        if is_there(component) {
+            component
+        } else {
+            T::Real::from_f64(f64::INFINITY)
+        }
+    };
+    let first = at * T::COMPONENTS;
+    let mut number = 0;
+    while number < N * T::COMPONENTS {
+        if in_pairs::<T, N>() {
+            to.store_two(first + number, [component(number), component(number + 1)]);
+            number += 2;
+        } else {
+            to.atomic(first + number)
+                .store(component(number), Ordering::Relaxed, Scope::Device);
+            number += 1;
+        }
     }
+}
+
+/// Whether `N` values are read and written two components at a time: such values begin at an even place, as those of the
+/// right-hand sides that are solved for together do.
+#[inlined]
+const fn in_pairs<T: Field, const N: usize>() -> bool {
+    (N * T::COMPONENTS).is_multiple_of(2)
 }
 
 /// Reads `N` values from place `at` on, and whether all of them are there.
@@ -67,12 +84,24 @@ fn look<T: Field, const N: usize>(
     let mut all = true;
     let mut r = 0;
     while r < N {
-        values[r] = T::from_components(|c| {
-            let place = from.atomic((at + r) * T::COMPONENTS + c);
-            let component = place.load(Ordering::Relaxed, Scope::Device);
-            all &= is_there(component);
-            component
-        });
+        let place = (at + r) * T::COMPONENTS;
+        if in_pairs::<T, N>() {
+            let pair = from.load_two(place);
+            all &= is_there(pair[0]) && is_there(pair[1]);
+            // A complex number, or two real ones.
+            values[r] = T::from_components(|c| pair[c]);
+            if T::COMPONENTS == 1 {
+                values[r + 1] = T::from_components(|_| pair[1]);
+                r += 1;
+            }
+        } else {
+            values[r] = T::from_components(|c| {
+                let place = from.atomic(place + c);
+                let component = place.load(Ordering::Relaxed, Scope::Device);
+                all &= is_there(component);
+                component
+            });
+        }
         r += 1;
     }
     all
@@ -179,12 +208,13 @@ impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usiz
         value: &mut [T; N],
     ) {
         let end = if wanted { end } else { begin };
-        let place = |p: u32| chunk.carried + p as usize * R + rhs as usize;
+        let first = chunk.carried + rhs as usize;
+        let place = |p: u32| first + p as usize * R;
         let is_long = end - begin > LONG;
         let (mut p, end_alone) = (begin, if is_long { begin } else { end });
         while warp::vote_any(warp::FULL_MASK, p < end_alone) {
-            // Fewer of several right-hand sides, for which there are registers.
-            p += if N == 1 {
+            // Fewer of more right-hand sides, for which there are registers.
+            p += if N <= OF_THREAD {
                 self.add_several::<N, AT_ONCE>(p, end_alone, place, value)
             } else {
                 self.add_several::<N, 2>(p, end_alone, place, value)
@@ -196,9 +226,11 @@ impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usiz
             long &= long - 1;
             let begin = warp::shuffle(warp::FULL_MASK, begin, owner);
             let end = warp::shuffle(warp::FULL_MASK, end, owner);
+            let first = warp::shuffle(warp::FULL_MASK, first as u64, owner) as usize;
             self.sum_together::<N>((begin, end), owner, value, |p, r, term| {
                 let mut several = [T::ZERO];
-                let is_there = look(self.vectors.carried, place(p) + r, &mut several);
+                let at = first + p as usize * R + r;
+                let is_there = look(self.vectors.carried, at, &mut several);
                 *term = several[0];
                 is_there
             });

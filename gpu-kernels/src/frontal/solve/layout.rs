@@ -9,6 +9,7 @@
 //! | fronts of a warp, of up to 32 rows and of more | `solutions_satisfy_the_matrix`, `small_fronts_of_more_rows_than_lanes` | `small_fronts_with_pivots_of_both_orders`, `small_fronts_of_more_rows_than_lanes` |
 //! | fronts of a block, of up to [`WHOLE_ROWS`] rows, with one tile of pivots and with several | `solutions_satisfy_the_matrix` | `fronts_of_a_block`, `factors_of_any_policy` |
 //! | fronts of more rows, by strips of [`STRIP`], one after another on few blocks; of 1, 2 and more strips of pivots; with rows below and without; the last strips in part | `very_large_fronts_are_solved_by_strips`, `very_large_fronts_of_more_strips` | the same |
+//! | several right-hand sides, in four, two and one group of lanes of a warp or of warps of a block | `groups_of_threads_share_right_hand_sides` | the same code |
 //! | 1 right-hand side, up to [`MANY`], up to twice as many, and more, not a multiple of it | `many_right_hand_sides_and_many_blocks`, `very_large_fronts_are_solved_by_strips` | `fronts_of_a_block` |
 //! | more than [`MAX_NRHS`] right-hand sides | `many_right_hand_sides_and_many_blocks` | `fronts_of_a_block` |
 //! | pivots of order 2 within a warp, between two warps, between two strips; zero pivots | | `small_fronts_with_pivots_of_both_orders`, `fronts_of_a_block`, `very_large_fronts_of_more_strips` |
@@ -42,12 +43,56 @@ pub struct FrontRecord {
 pub struct LargeTask {
     /// The front.
     pub front: u32,
-    /// The strip of it, or [`WHOLE`].
+    /// The strip of it, or [`WHOLE`] less the number of a share of the right-hand sides.
     pub strip: u32,
 }
 
 /// In place of a strip: all of the front.
 pub const WHOLE: u32 = u32::MAX;
+
+/// Right-hand sides of a thread, if there are several: except in strips, which have tensor cores.
+pub const OF_THREAD: usize = 2;
+
+/// Chunks of [`MANY`] right-hand sides that are worked for in one turn, if there are several.
+pub const PAIR: usize = 2;
+
+/// Most shares of a front: tasks that together work for [`PAIR`] chunks. See [`shares_of_warp`] and [`shares_of_block`].
+pub const MOST_SHARES: u32 = (PAIR * MANY / OF_THREAD) as u32;
+
+/// Groups of threads, at most, that have [`OF_THREAD`] right-hand sides each and all rows of a front.
+const MOST_GROUPS: u32 = 4;
+
+/// Groups of `threads` threads that have a row each: a power of two.
+#[inlined]
+const fn groups(threads: u32, rows: u32) -> u32 {
+    let mut groups = 1;
+    while groups < MOST_GROUPS && rows * 2 * groups <= threads {
+        groups *= 2;
+    }
+    groups
+}
+
+/// Groups of lanes of a warp for a small front of `rows` rows. If there is one, a lane may have several rows.
+#[inlined]
+pub const fn groups_of_warp(rows: u32) -> u32 {
+    groups(warp::WARP_SIZE, rows)
+}
+
+/// Groups of warps of a block for a larger front of `rows` rows.
+#[inlined]
+pub const fn groups_of_block(rows: u32) -> u32 {
+    groups(THREADS, rows)
+}
+
+/// Shares of a small front of `rows` rows.
+pub const fn shares_of_warp(rows: u32) -> u32 {
+    MOST_SHARES / groups_of_warp(rows)
+}
+
+/// Shares of a larger front of `rows` rows that is one task for one right-hand side.
+pub const fn shares_of_block(rows: u32) -> u32 {
+    MOST_SHARES / groups_of_block(rows)
+}
 
 /// Rows of the largest front that is one task of a block, a row a thread.
 pub const WHOLE_ROWS: u32 = THREADS;
@@ -141,9 +186,9 @@ pub struct Factored<T: Field> {
 pub struct Lists {
     /// The levels of diagonal blocks, in the order in which they are solved.
     pub levels: Records<Level>,
-    /// Fronts of warps on the way up.
+    /// Fronts of warps on the way up; for several right-hand sides a front times [`MOST_SHARES`] and a share.
     pub warps_up: Global<u32>,
-    /// Fronts of warps on the way down.
+    /// Fronts of warps on the way down, likewise.
     pub warps_down: Global<u32>,
     /// Tasks of blocks on the way up.
     pub blocks_up: Records<LargeTask>,

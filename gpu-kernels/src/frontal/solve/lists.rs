@@ -4,8 +4,7 @@ use luge_kernel::prelude::*;
 use luge_kernel::record::InGlobal;
 
 use super::kinds::Kind;
-use super::layout::{LargeTask, LevelIn, Lists};
-use super::strips_many::PAIR;
+use super::layout::{LargeTask, LevelIn, Lists, MOST_SHARES, PAIR};
 use super::{Chunk, Front, Sweep};
 
 impl Lists {
@@ -130,15 +129,16 @@ impl Tasks {
 impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize>
     Sweep<T, K, R, AHEAD, BELOW>
 {
-    /// The tasks of the part of a list that worker `worker` of `workers` has, each for every chunk or for `together` of
-    /// them; `front_of` is the front of a task.
+    /// The tasks of the part of a list that worker `worker` of `workers` has, each for all chunks, [`PAIR`] of several
+    /// together; `front_of` is the front of a task.
     #[inlined]
     fn tasks(
         self,
         front_of: impl Fn(usize) -> u32,
-        (part, together): ((u32, u32), u32),
+        part: (u32, u32),
         (worker, workers): (u32, u32),
     ) -> Tasks {
+        let together = if R > 1 { PAIR as u32 } else { 1 };
         let turns = Turns::new(part, self.num_chunks().div_ceil(together), workers);
         let at = turns.from(worker);
         let mut tasks = Tasks {
@@ -159,20 +159,21 @@ impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usiz
         tasks
     }
 
-    /// Calls `work(chunk, front)` for the small fronts of a warp.
+    /// Calls `work(chunk, front, share)` for the small fronts of a warp, or the shares of them.
     #[inlined]
     pub(super) fn for_small(
         self,
         list: Global<u32>,
         part: (u32, u32),
         worker: (u32, u32),
-        mut work: impl FnMut(Chunk, Front),
+        mut work: impl FnMut(Chunk, Front, u32),
     ) {
-        let front_of = |task: usize| list.get(task);
-        let mut tasks = self.tasks(front_of, (part, 1), worker);
+        let shares = if R > 1 { MOST_SHARES } else { 1 };
+        let front_of = |task: usize| list.get(task) / shares;
+        let mut tasks = self.tasks(front_of, part, worker);
         while tasks.is_left() {
-            let (chunk, front, _) = tasks.take(self, front_of);
-            work(chunk, front);
+            let (chunk, front, task) = tasks.take(self, front_of);
+            work(chunk, front, list.get(task) % shares);
         }
     }
 
@@ -184,11 +185,10 @@ impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usiz
         part: (u32, u32),
         worker: (u32, u32),
     ) -> Tasks {
-        let together = if R > 1 && K::STRIPS { PAIR as u32 } else { 1 };
-        self.tasks(|task| list.get(task).front(), (part, together), worker)
+        self.tasks(|task| list.get(task).front(), part, worker)
     }
 
-    /// The next of them: the first of its chunks, its front, and the strip or [`WHOLE`](super::layout::WHOLE).
+    /// The next of them: the first of its chunks, its front, and the strip or share: see [`LargeTask`].
     #[inlined]
     pub(super) fn take_large(
         self,

@@ -26,6 +26,9 @@
 //! for numbers and not for other tasks: see the module `handover`. Kernels that know of strips are apart: they spill
 //! registers, and most trees have no front that is so large.
 //!
+//! Several right-hand sides are solved for in turns of up to 16, a thread having two of them: a front is worked on by groups of
+//! lanes or of warps, and is as many tasks, its shares, as there are groups for which a warp or a block has no room.
+//!
 //! Every number is one chain of operations in an order that depends on the fronts and the number of right-hand sides
 //! alone, so its bits do not depend on the grid or the schedule.
 //!
@@ -50,7 +53,8 @@ use luge_kernel::prelude::*;
 
 use self::kinds::{General, Kind, Side, Symmetric};
 use self::layout::{
-    Couplings, Factored, Lists, MANY, MAX_NRHS, Places, STRIP, THREADS, TILE, Vectors, WHOLE_ROWS,
+    Couplings, Factored, Lists, MANY, MAX_NRHS, OF_THREAD, PAIR, Places, STRIP, THREADS, TILE,
+    Vectors, WHOLE_ROWS,
 };
 use super::large::FrontField;
 use crate::grid::GridBarrier;
@@ -114,6 +118,16 @@ struct Chunk {
     carried: usize,
 }
 
+/// The right-hand sides that a thread has of a turn, as many as its work is for.
+#[derive(Clone, Copy)]
+struct Sides {
+    chunk: Chunk,
+    /// The first of them, counted in the chunk.
+    rhs: u32,
+    /// Whether the chunk is there. If not, another one stands in its place, and the thread has no row.
+    are_there: bool,
+}
+
 /// All that a solve for `R` right-hand sides at a time needs. The values of one unknown for them lie side by side.
 ///
 /// Of a row of a small front `AHEAD` entries are under way at once, of a row of the panel that is used downwards `BELOW`:
@@ -155,6 +169,25 @@ impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usiz
             unknowns: number_wide * self.n() * R,
             carried: number_wide * self.tree.carry_to.len() * R,
         }
+    }
+
+    /// The right-hand sides of group `group` of a turn that begins with `chunk`, `N` in each group.
+    #[inlined]
+    fn sides<const N: usize>(self, chunk: Chunk, group: u32) -> Sides {
+        let groups = (R / N) as u32;
+        let n = group / groups;
+        let are_there = n == 0 || chunk.first + n * (R as u32) < self.nrhs;
+        Sides {
+            chunk: self.chunk_behind(chunk, if are_there { n } else { 0 }),
+            rhs: group % groups * N as u32,
+            are_there,
+        }
+    }
+
+    /// Whether a share whose groups begin with this one has no right-hand side in a turn that begins with `chunk`.
+    #[inlined]
+    fn has_none<const N: usize>(self, chunk: Chunk, first_group: u32) -> bool {
+        N < R && !self.sides::<N>(chunk, first_group).are_there
     }
 
     /// Chunk `n` from `chunk` on.
@@ -230,10 +263,20 @@ impl<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW:
     /// Of the chunks from one on, how many are worked on together.
     #[inlined]
     fn chunks_from(self, chunk: Chunk) -> u32 {
-        if R > 1 && K::STRIPS && chunk.first + (R as u32) < self.nrhs {
-            strips_many::PAIR as u32
+        if R > 1 && chunk.first + (R as u32) < self.nrhs {
+            PAIR as u32
         } else {
             1
+        }
+    }
+
+    /// The share that a task of a block names, if it is one of a whole front: there are no others where there are no strips.
+    #[inlined]
+    fn share_of_whole(self, strip: u32) -> Option<u32> {
+        if K::STRIPS {
+            parts::share(strip)
+        } else {
+            Some(layout::WHOLE - strip)
         }
     }
 
@@ -244,11 +287,11 @@ impl<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW:
         let chunks = self.chunks_from(chunk);
         if !self.kind.goes(true) {
             self.pass_on((chunk, chunks), front, parts::own_pivot(strip));
-        } else if !K::STRIPS || strip == layout::WHOLE {
-            let mut n = 0;
-            while n < chunks {
-                self.whole_up(self.chunk_behind(chunk, n), front);
-                n += 1;
+        } else if let Some(share) = self.share_of_whole(strip) {
+            if R == 1 {
+                self.whole_up::<1>(chunk, front, 0);
+            } else {
+                self.whole_up::<OF_THREAD>(chunk, front, share);
             }
         } else if R == 1 {
             self.strip_up(chunk, front, strip);
@@ -264,11 +307,11 @@ impl<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW:
         let chunks = self.chunks_from(chunk);
         if !self.kind.goes(false) {
             self.leave_eliminated((chunk, chunks), front, parts::own_pivot(strip));
-        } else if !K::STRIPS || strip == layout::WHOLE {
-            let mut n = 0;
-            while n < chunks {
-                self.whole_down(self.chunk_behind(chunk, n), front);
-                n += 1;
+        } else if let Some(share) = self.share_of_whole(strip) {
+            if R == 1 {
+                self.whole_down::<1>(chunk, front, 0);
+            } else {
+                self.whole_down::<OF_THREAD>(chunk, front, share);
             }
         } else if R == 1 {
             self.strip_down(chunk, front, strip);
@@ -278,9 +321,14 @@ impl<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW:
     }
 }
 
+/// Right-hand sides of a thread in a front of a block, of `many` that are solved for together.
+const fn of_thread(many: usize) -> usize {
+    if many == 1 { 1 } else { OF_THREAD }
+}
+
 /// Places in shared memory for `many` values of each row of a front, or for a triangle.
 const fn values_places(many: usize, strips: bool) -> usize {
-    let of_rows = WHOLE_ROWS as usize * many;
+    let of_rows = WHOLE_ROWS as usize * of_thread(many);
     if strips && of_rows < strips::TRIANGLE {
         strips::TRIANGLE
     } else {
@@ -291,7 +339,7 @@ const fn values_places(many: usize, strips: bool) -> usize {
 /// Likewise for what is taken off them, or the sums of the warps.
 const fn products_places(many: usize, strips: bool) -> usize {
     match (strips, many) {
-        (false, _) => WHOLE_ROWS as usize * many,
+        (false, _) => WHOLE_ROWS as usize * of_thread(many),
         (true, 1) => strips::SUMS,
         (true, _) => strips_many::SUMS,
     }
@@ -334,11 +382,14 @@ fn solve<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BE
         sweep.solve_singles(lists.singles, part);
         // No task of a warp waits on the way up for one of a block, nor one of a block on the way down for one of a warp.
         let part = lists.part(number, |level| level.warps_up());
-        sweep.for_small(lists.warps_up, part, warp, |chunk, front| {
-            if sweep.kind.goes(true) {
-                sweep.small_up(chunk, front);
+        sweep.for_small(lists.warps_up, part, warp, |chunk, front, share| {
+            if !sweep.kind.goes(true) {
+                let chunks = sweep.chunks_from(chunk);
+                sweep.pass_on((chunk, chunks), front, parts::own_pivot_of_warp(share));
+            } else if R == 1 {
+                sweep.small_up::<1>(chunk, front, share);
             } else {
-                sweep.pass_on((chunk, 1), front, thread::lane_id());
+                sweep.small_up::<OF_THREAD>(chunk, front, share);
             }
         });
         let part = lists.part(number, |level| level.blocks_up());
@@ -354,11 +405,14 @@ fn solve<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BE
             sweep.large_down(chunk, front, strip);
         }
         let part = lists.part(number, |level| level.warps_down());
-        sweep.for_small(lists.warps_down, part, warp, |chunk, front| {
-            if sweep.kind.goes(false) {
-                sweep.small_down(chunk, front);
+        sweep.for_small(lists.warps_down, part, warp, |chunk, front, share| {
+            if !sweep.kind.goes(false) {
+                let chunks = sweep.chunks_from(chunk);
+                sweep.leave_eliminated((chunk, chunks), front, parts::own_pivot_of_warp(share));
+            } else if R == 1 {
+                sweep.small_down::<1>(chunk, front, share);
             } else {
-                sweep.leave_eliminated((chunk, 1), front, thread::lane_id());
+                sweep.small_down::<OF_THREAD>(chunk, front, share);
             }
         });
         number += 1;
@@ -464,9 +518,9 @@ solve_fronts! {
 }
 
 solve_fronts! {
-    /// As [`solve_fronts_single`](fn@solve_fronts_single), for eight right-hand sides at a time, which share each entry of
-    /// the factors that is read.
-    solve_fronts_many: [f32, f64], MANY, false, 4, 2, 2;
+    /// As [`solve_fronts_single`](fn@solve_fronts_single), for several right-hand sides, two of which share each entry
+    /// of the factors that a thread reads.
+    solve_fronts_many: [f32, f64], MANY, false, 8, 4, 2;
     (transpose: u32, tree, couplings: Couplings<T>)
     require(couplings.entries.len() == couplings.idx.len())
     General::<T, false> { transpose: transpose & 1 != 0, couplings }
@@ -483,7 +537,7 @@ solve_fronts! {
 solve_fronts! {
     /// As [`solve_fronts_many`](fn@solve_fronts_many), for any lists; a block works on a strip for up to sixteen right-hand
     /// sides.
-    solve_wide_fronts_many: [f32, f64, Complex<f64>: min_blocks(1)], MANY, true, 4, 2, 2;
+    solve_wide_fronts_many: [f32, f64, Complex<f64>: min_blocks(1)], MANY, true, 8, 4, 2;
     (transpose: u32, tree, couplings: Couplings<T>)
     require(couplings.entries.len() == couplings.idx.len())
     General::<T, true> { transpose: transpose & 1 != 0, couplings }
@@ -505,9 +559,9 @@ solve_fronts! {
 }
 
 solve_fronts! {
-    /// As [`solve_fronts_symmetric_single`](fn@solve_fronts_symmetric_single), for eight right-hand sides at a time, which
-    /// share each entry of the factors that is read.
-    solve_fronts_symmetric_many: [f32, f64], MANY, false, 4, 2, 2;
+    /// As [`solve_fronts_symmetric_single`](fn@solve_fronts_symmetric_single), for several right-hand sides, two of
+    /// which share each entry of the factors that a thread reads.
+    solve_fronts_symmetric_many: [f32, f64], MANY, false, 8, 4, 2;
     (factors: u32, tree, diagonal: Global<T>)
     require(diagonal.len() == 2 * tree.order.len())
     Symmetric::<T, false> { factors, diagonal }
@@ -524,7 +578,7 @@ solve_fronts! {
 solve_fronts! {
     /// As [`solve_fronts_symmetric_many`](fn@solve_fronts_symmetric_many), for any lists; a block works on a strip for up to
     /// sixteen right-hand sides.
-    solve_wide_fronts_symmetric_many: [f32, f64, Complex<f64>: min_blocks(1)], MANY, true, 4, 2, 2;
+    solve_wide_fronts_symmetric_many: [f32, f64, Complex<f64>: min_blocks(1)], MANY, true, 8, 4, 2;
     (factors: u32, tree, diagonal: Global<T>)
     require(diagonal.len() == 2 * tree.order.len())
     Symmetric::<T, true> { factors, diagonal }

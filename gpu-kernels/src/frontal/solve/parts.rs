@@ -7,17 +7,40 @@ use luge_kernel::prelude::*;
 
 use super::handover::give;
 use super::kinds::Kind;
-use super::layout::{STRIP, WHOLE};
+use super::layout::{MOST_SHARES, STRIP, WHOLE};
 use super::{Chunk, Front, Sweep};
 
-/// The pivot of this thread in a task of a block: one beyond all if it has none.
+/// The share of the right-hand sides that a task of a block names, if it is one of a whole front.
+#[inlined]
+pub(super) fn share(strip: u32) -> Option<u32> {
+    let share = WHOLE - strip;
+    if share < MOST_SHARES {
+        Some(share)
+    } else {
+        None
+    }
+}
+
+/// The pivot of this thread in a task of a block: one beyond all if it has none. The first share does all.
 #[inlined]
 pub(super) fn own_pivot(strip: u32) -> u32 {
     let thread = thread::thread_idx_x();
     if strip == WHOLE {
         thread
+    } else if share(strip).is_some() {
+        u32::MAX
     } else if thread < STRIP {
         strip * STRIP + thread
+    } else {
+        u32::MAX
+    }
+}
+
+/// Likewise in one of a warp.
+#[inlined]
+pub(super) fn own_pivot_of_warp(share: u32) -> u32 {
+    if share == 0 {
+        thread::lane_id()
     } else {
         u32::MAX
     }
@@ -34,7 +57,7 @@ impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usiz
         let mut n = 0;
         while n < chunks {
             let chunk = self.chunk_behind(chunk, n);
-            let value = self.entered_at(chunk, front, row);
+            let value: [T; R] = self.entered_at((chunk, 0), front, row);
             if is_pivot {
                 let at = chunk.unknowns + (front.start + pivot) as usize * R;
                 give(self.vectors.eliminated, at, value);

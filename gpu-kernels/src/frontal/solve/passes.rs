@@ -103,19 +103,19 @@ impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usiz
     /// Solves with a triangle of `count` pivots, whose rows are those of the first lanes, from its first row to its
     /// last, or `BACK` again; lanes whose lines reach further take part. What is found is multiplied with `inverse`, one
     /// over the lane's pivot or 1. `next` is what [`read`](Self::read) has of the line from 0 on. All lanes of a warp call
-    /// it; those without a row have an empty line.
+    /// it; those without a row have an empty line. The lane of the first row is `first`, of lanes that work together alike.
     #[inlined]
     pub(super) fn pass<const N: usize, const BACK: bool, const A: usize>(
         self,
         front: Front,
         line: Line,
-        count: u32,
+        (first, count): (u32, u32),
         inverse: T,
         next: [T; A],
         value: &mut [T; N],
     ) {
         self.eliminate::<N, BACK, A>(front, line, count, next, value, |value, r, from| {
-            warp::shuffle(warp::FULL_MASK, value[r] * inverse, from)
+            warp::shuffle(warp::FULL_MASK, value[r] * inverse, (first + from) & 31)
         });
         let mut r = 0;
         while r < N {
@@ -228,7 +228,7 @@ impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usiz
     }
 }
 
-/// Lanes that share rows: 2^`log` side by side have one, each every 2^`log`th of its entries, from the last to the first:
+/// Lanes that share rows, all of a warp or of a group of them: 2^`log` side by side have one, each every 2^`log`th of its entries, from the last to the first:
 /// unknowns of ancestors come from the root down, and later columns are those of ancestors further up.
 #[derive(Clone, Copy)]
 pub(super) struct Spread {
@@ -239,21 +239,47 @@ pub(super) struct Spread {
     first: u32,
     /// Number of entries of the row.
     entries: u32,
+    lanes: Lanes,
+}
+
+/// Lanes side by side that work together: all of a warp, or a group of them.
+#[derive(Clone, Copy)]
+pub(super) struct Lanes {
+    /// The first of them.
+    pub first: u32,
+    /// This lane, counted from that one.
+    pub own: u32,
+    /// How many they are: a power of two.
+    pub count: u32,
+}
+
+impl Lanes {
+    /// Those of a warp.
+    #[inlined]
+    pub fn all() -> Self {
+        Self {
+            first: 0,
+            own: thread::lane_id(),
+            count: warp::WARP_SIZE,
+        }
+    }
 }
 
 impl Spread {
-    /// Over `rows` rows (at most 32, perhaps none) of `entries` entries, the first of which is row `first_row`.
+    /// Over `rows` rows (as many as there are lanes at most, perhaps none) of `entries` entries, the first of which is row
+    /// `first_row`.
     #[inlined]
-    pub fn over(first_row: u32, rows: u32, entries: u32) -> Self {
-        let lane = thread::lane_id();
+    pub fn over(lanes: Lanes, first_row: u32, rows: u32, entries: u32) -> Self {
+        let lane = lanes.own;
         // As many lanes a row as there are for the next power of two of rows.
-        let log = rows.saturating_sub(1).leading_zeros() - (u32::BITS - 5);
+        let log = rows.saturating_sub(1).leading_zeros() - (lanes.count - 1).leading_zeros();
         let row = lane >> log;
         Self {
             log,
             row: first_row + row,
             first: lane & ((1 << log) - 1),
             entries: if row < rows { entries } else { 0 },
+            lanes,
         }
     }
 
@@ -288,6 +314,8 @@ impl Spread {
             sum += warp::shuffle_xor(warp::FULL_MASK, sum, distance);
             distance *= 2;
         }
-        warp::shuffle(warp::FULL_MASK, sum, thread::lane_id() << self.log & 31)
+        let Lanes { first, own, count } = self.lanes;
+        let of_row = own << self.log & (count - 1);
+        warp::shuffle(warp::FULL_MASK, sum, first + of_row)
     }
 }

@@ -1,68 +1,139 @@
 //! Small fronts, each the work of a warp: a lane has a row.
+//!
+//! Of several right-hand sides a lane has two, and where the rows are half of the lanes or fewer, as many lanes as they are have
+//! two others: see [`groups_of_warp`].
 
 use luge_kernel::prelude::*;
 
 use super::handover::{give, take_several};
 use super::kinds::Kind;
-use super::passes::Spread;
-use super::{Chunk, Front, Sweep};
+use super::layout::groups_of_warp;
+use super::passes::{Lanes, Spread};
+use super::{Chunk, Front, Sides, Sweep};
+
+/// Lanes side by side that have the same right-hand sides.
+#[derive(Clone, Copy)]
+struct Group {
+    lanes: Lanes,
+    /// The group, counted in the warp.
+    of_warp: u32,
+    /// Number of the group, of all shares of the front.
+    number: u32,
+}
+
+impl Group {
+    /// That of this lane for `N` right-hand sides of `R`, in a share of a front.
+    #[inlined]
+    fn of<const N: usize, const R: usize>(front: Front, share: u32) -> Self {
+        if N == R {
+            return Self {
+                lanes: Lanes::all(),
+                of_warp: 0,
+                number: 0,
+            };
+        }
+        let groups = groups_of_warp(front.m());
+        let count = warp::WARP_SIZE / groups;
+        let own = thread::lane_id() & (count - 1);
+        let first = thread::lane_id() - own;
+        let of_warp = first / count;
+        Self {
+            lanes: Lanes { first, own, count },
+            of_warp,
+            number: share * groups + of_warp,
+        }
+    }
+}
 
 impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize>
     Sweep<T, K, R, AHEAD, BELOW>
 {
-    /// One front on the way up. What does not depend on children is read before they are waited for.
+    /// One front on the way up, or a share of it. What does not depend on children is read before they are waited for.
     #[inlined]
-    pub(super) fn small_up(self, chunk: Chunk, front: Front) {
-        let lane = thread::lane_id();
-        let (k, m) = (front.k, front.m());
-        let is_pivot = lane < k;
+    pub(super) fn small_up<const N: usize>(self, chunk: Chunk, front: Front, share: u32) {
+        let group = Group::of::<N, R>(front, share);
+        if self.has_none::<N>(chunk, group.number - group.of_warp) {
+            return;
+        }
+        let sides @ Sides { chunk, rhs, .. } = self.sides::<N>(chunk, group.number);
+        let lane = group.lanes.own;
+        let k = front.k;
+        let m = if sides.are_there { front.m() } else { 0 };
         let row = self.row_as_it_came(front, lane);
         let line = self.line_up(front, 0, k, lane);
         let next: [T; AHEAD] = self.read(front, line, 0, k);
         let pivot = self.pivot_of(front, lane);
         let to = self.carry(front, lane);
         let own = self.contributions(front, row);
-        let mut value = self.entered_at(chunk, front, row);
-        self.gather(chunk, 0, own, lane < m, &mut value);
-        let inverse = if is_pivot && self.up().divides() {
+        let mut value: [T; N] = self.entered_at((chunk, rhs), front, row);
+        self.gather(chunk, rhs, own, lane < m, &mut value);
+        let inverse = if lane < k && self.up().divides() {
             pivot.reciprocal()
         } else {
             T::ONE
         };
-        self.pass::<R, false, AHEAD>(front, line, k, inverse, next, &mut value);
-        if is_pivot {
-            let at = chunk.unknowns + (front.start + lane) as usize * R;
-            give(self.vectors.eliminated, at, value);
-        } else if lane < m {
-            give(self.vectors.carried, chunk.carried + to as usize * R, value);
+        let pivots = (group.lanes.first, k);
+        self.pass::<N, false, AHEAD>(front, line, pivots, inverse, next, &mut value);
+        if lane < m {
+            if lane < k {
+                self.leave_pivot((chunk, rhs), front, lane, value);
+            } else {
+                self.send((chunk, rhs), to, value);
+            }
         }
         let found = value;
+        // More rows than lanes: there is one group.
         let mut first = warp::WARP_SIZE;
-        while first < m {
+        while first < front.m() {
             let row = first + lane;
             let line = self.line_up(front, 0, k, row);
             let next: [T; AHEAD] = self.read(front, line, 0, k);
             let to = self.carry(front, row);
             let own = self.contributions(front, row);
-            let mut value = [T::ZERO; R];
-            self.gather(chunk, 0, own, row < m, &mut value);
-            self.apply::<R, false, AHEAD>(front, line, k, found, next, &mut value);
+            let mut value = [T::ZERO; N];
+            self.gather(chunk, rhs, own, row < m, &mut value);
+            self.apply::<N, false, AHEAD>(front, line, k, found, next, &mut value);
             if row < m {
-                give(self.vectors.carried, chunk.carried + to as usize * R, value);
+                self.send((chunk, rhs), to, value);
             }
             first += warp::WARP_SIZE;
         }
     }
 
-    /// What was entered for row `row` of a front, as it came: zero below the pivots.
+    /// Hands over what the way up leaves for `pivot` of a front.
     #[inlined]
-    pub(super) fn entered_at(self, chunk: Chunk, front: Front, row: u32) -> [T; R] {
+    pub(super) fn leave_pivot<const N: usize>(
+        self,
+        (chunk, rhs): (Chunk, u32),
+        front: Front,
+        pivot: u32,
+        value: [T; N],
+    ) {
+        let at = chunk.unknowns + (front.start + pivot) as usize * R + rhs as usize;
+        give(self.vectors.eliminated, at, value);
+    }
+
+    /// Hands over a contribution to the place `to`.
+    #[inlined]
+    pub(super) fn send<const N: usize>(self, (chunk, rhs): (Chunk, u32), to: u32, value: [T; N]) {
+        let at = chunk.carried + to as usize * R + rhs as usize;
+        give(self.vectors.carried, at, value);
+    }
+
+    /// What was entered for row `row` of a front and `N` right-hand sides from `rhs` on, as it came: zero below the pivots.
+    #[inlined]
+    pub(super) fn entered_at<const N: usize>(
+        self,
+        (chunk, rhs): (Chunk, u32),
+        front: Front,
+        row: u32,
+    ) -> [T; N] {
         let is_pivot = row < front.k;
         let row = if is_pivot { row } else { 0 };
-        let at = chunk.unknowns + (front.start + row) as usize * R;
-        let mut value = [T::ZERO; R];
+        let at = chunk.unknowns + (front.start + row) as usize * R + rhs as usize;
+        let mut value = [T::ZERO; N];
         let mut r = 0;
-        while r < R {
+        while r < N {
             let entered = self.vectors.entered.get(at + r);
             value[r] = if is_pivot { entered } else { T::ZERO };
             r += 1;
@@ -82,44 +153,50 @@ impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usiz
         }
     }
 
-    /// One front on the way down.
+    /// One front on the way down, or a share of it.
     #[inlined]
-    pub(super) fn small_down(self, chunk: Chunk, front: Front) {
-        let lane = thread::lane_id();
+    pub(super) fn small_down<const N: usize>(self, chunk: Chunk, front: Front, share: u32) {
+        let group = Group::of::<N, R>(front, share);
+        if self.has_none::<N>(chunk, group.number - group.of_warp) {
+            return;
+        }
+        let sides @ Sides { chunk, rhs, .. } = self.sides::<N>(chunk, group.number);
+        let lane = group.lanes.own;
         let (k, c) = (front.k, front.c);
         let is_pivot = lane < k;
         let line = self.line_down(front, 0, k, lane);
         let next: [T; AHEAD] = self.read(front, line, 0, k);
         let pivot = self.pivot_of(front, lane);
         let e = self.place_down(front, if is_pivot { lane } else { 0 });
-        let spread = Spread::over(0, k, c);
+        let spread = Spread::over(group.lanes, 0, k, c);
+        let is_own = is_pivot && sides.are_there;
         // It is there before the unknowns above are, which come from it as all else that leads to the root.
-        let mut value: [T; R] = self.take_eliminated((chunk, 0), front, lane, is_pivot);
-        let mut sums = [T::ZERO; R];
+        let mut value: [T; N] = self.take_eliminated((chunk, rhs), front, lane, is_own);
         if c > 0 {
-            sums = self.products_below(chunk, front, spread);
-        }
-        let mut r = 0;
-        while r < R {
-            value[r] -= sums[r];
-            r += 1;
+            let sums: [T; N] = self.products_below(sides, front, spread);
+            let mut r = 0;
+            while r < N {
+                value[r] -= sums[r];
+                r += 1;
+            }
         }
         let inverse = if is_pivot && self.down().divides() {
             pivot.reciprocal()
         } else {
             T::ONE
         };
-        self.pass::<R, true, AHEAD>(front, line, k, inverse, next, &mut value);
-        if is_pivot {
-            self.finish(chunk, 0, e, value);
+        let pivots = (group.lanes.first, k);
+        self.pass::<N, true, AHEAD>(front, line, pivots, inverse, next, &mut value);
+        if is_own {
+            self.finish(chunk, rhs, e, value);
         }
     }
 
     /// The products of the rows of a spread panel with the unknowns of the rows below, which are waited for, each in the
     /// lane of its row. The front has rows below; all lanes of a warp call it.
     #[inlined]
-    pub(super) fn products_below(self, chunk: Chunk, front: Front, spread: Spread) -> [T; R] {
-        let mut sums = [T::ZERO; R];
+    fn products_below<const N: usize>(self, sides: Sides, front: Front, spread: Spread) -> [T; N] {
+        let mut sums = [T::ZERO; N];
         let mut entries = self.read_below(front, spread, 0);
         let mut unknowns = self.unknowns_below(front, spread, 0);
         let mut p = 0;
@@ -130,11 +207,11 @@ impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usiz
                 entries = self.read_below(front, spread, after);
                 unknowns = self.unknowns_below(front, spread, after);
             }
-            self.add_products(chunk, spread, p, now, of_now, &mut sums);
+            self.add_products(sides, spread, p, now, of_now, &mut sums);
             p = after;
         }
         let mut r = 0;
-        while r < R {
+        while r < N {
             sums[r] = spread.sum(sums[r]);
             r += 1;
         }
@@ -143,27 +220,32 @@ impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usiz
 
     /// Adds to the sums these entries of a spread panel, from number `p` on, times their unknowns, which are waited for.
     #[inlined]
-    fn add_products(
+    fn add_products<const N: usize>(
         self,
-        chunk: Chunk,
+        Sides {
+            chunk,
+            rhs,
+            are_there,
+        }: Sides,
         spread: Spread,
         p: u32,
         entries: [T; BELOW],
         unknowns: [u32; BELOW],
-        sums: &mut [T; R],
+        sums: &mut [T; N],
     ) {
-        let mut found = [[T::ZERO; R]; BELOW];
+        let mut found = [[T::ZERO; N]; BELOW];
+        let first = chunk.unknowns + rhs as usize;
         take_several(
             self.vectors.unknowns,
-            |u| chunk.unknowns + unknowns[u] as usize * R,
-            |u| spread.has(p + u as u32),
+            |u| first + unknowns[u] as usize * R,
+            |u| are_there && spread.has(p + u as u32),
             &mut found,
         );
         let mut u = 0;
         while u < BELOW {
             if spread.has(p + u as u32) {
                 let mut r = 0;
-                while r < R {
+                while r < N {
                     sums[r] = entries[u].mul_add(found[u][r], sums[r]);
                     r += 1;
                 }

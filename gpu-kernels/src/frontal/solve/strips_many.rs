@@ -8,12 +8,10 @@ use luge_kernel::prelude::*;
 
 use super::handover::{give, take};
 use super::kinds::Kind;
+use super::layout::PAIR;
 use super::strips::{DISTANCE, Rows, TRIANGLE};
 use super::{Chunk, Front, MANY, STRIP, Sweep, WARPS};
 use crate::frontal::large::{FrontField, repeated};
-
-/// Chunks of right-hand sides that are solved for together.
-pub(super) const PAIR: usize = 2;
 
 /// Columns of one product.
 const DEPTH: u32 = 8;
@@ -47,8 +45,8 @@ pub(super) const SUMS: usize = (SUMS_AT + SHARERS * STAGED) as usize;
 
 const _: () = assert!(PRODUCTS <= 4);
 const _: () = assert!(WARPS * warp::WARP_SIZE * OWN as u32 == STAGED && MANY as u32 == DEPTH);
-const _: () = assert!(TRIANGLE >= super::WHOLE_ROWS as usize * MANY);
-const _: () = assert!(SUMS >= super::WHOLE_ROWS as usize * MANY);
+const _: () = assert!(TRIANGLE >= super::WHOLE_ROWS as usize * super::layout::OF_THREAD);
+const _: () = assert!(SUMS >= super::WHOLE_ROWS as usize * super::layout::OF_THREAD);
 
 /// What a lane has of the sums of a warp, for each chunk.
 type Sums<T> = [[[T; 4]; PAIR]; 1];

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use luge_device::{Buffer, LaunchConfig, SliceMut, Stream};
+use luge_device::{Buffer, DeviceError, LaunchConfig, SliceMut, Stream};
 use luge_gpu_kernels::frontal::solve as kernels;
 use luge_gpu_kernels::frontal::solve::layout::{
-    CONJUGATED, CouplingsBuffers, FactoredBuffers, GOES_ON, HERMITIAN, MANY, MAX_NRHS,
-    PlacesBuffers, THREADS, VectorsBuffers, control as words, factors,
+    CONJUGATED, CouplingsBuffers, FactoredBuffers, GOES_ON, HERMITIAN, ListsBuffers, MANY,
+    MAX_NRHS, PlacesBuffers, THREADS, VectorsBuffers, control as words, factors,
 };
 use luge_sparse::Form;
 
@@ -249,8 +249,7 @@ impl<T: DeviceScalar, S: Storage> Solve<'_, T, S> {
         let shared_values = kernels::shared_values(together, which.strips);
         let shared_bytes = (shared_values * size_of::<T>()) as u32;
         let resident = stream.share_of_blocks(kernel, THREADS, shared_bytes)?;
-        let chunks = what.nrhs.div_ceil(together) as u32;
-        let blocks = plan.blocks(resident, tree.symbolic.tree.n(), chunks);
+        let blocks = plan.blocks(resident, tree.symbolic.tree.n(), what.nrhs);
         let config = LaunchConfig::linear(blocks, THREADS).cooperative();
         let config = config.with_shared(shared_bytes);
         let [enter_scales, leave_scales] = self.kind.scales().map(|scales| scales && self.scales);
@@ -269,10 +268,7 @@ impl<T: DeviceScalar, S: Storage> Solve<'_, T, S> {
                 order: self.order,
                 factors: &*self.panels,
             },
-            lists: match what.pass {
-                None => what.lists.buffers(),
-                Some((link, up)) => plan.links[link].buffers(up),
-            },
+            lists: what.lists(stream, tree)?,
             enter,
             leave,
             vectors,
@@ -301,6 +297,27 @@ impl<T: DeviceScalar, S: Storage> Solve<'_, T, S> {
             }
         }
         Ok(())
+    }
+}
+
+impl Launch<'_> {
+    /// Who works on what in it.
+    fn lists<'a, S: Storage>(
+        &'a self,
+        stream: &Stream,
+        tree: &'a DeviceTree<S>,
+    ) -> Result<ListsBuffers<'a>, DeviceError> {
+        let symbolic = tree.symbolic.tree();
+        match self.pass {
+            None if self.nrhs == 1 => Ok(self.lists.buffers()),
+            None => {
+                let levels = [&self.lists.levels; 2];
+                let shares = self.lists.shares(stream, symbolic, levels)?;
+                Ok(shares.in_place(self.lists.buffers(), true))
+            }
+            Some((link, up)) if self.nrhs == 1 => Ok(tree.solve.links[link].buffers(up)),
+            Some((link, up)) => tree.solve.links[link].shares(stream, symbolic, up),
+        }
     }
 }
 

@@ -1,9 +1,10 @@
 //! Who works on what in the links of a tree, one after the other.
 
-use luge_device::{DeviceError, RecordBuffer, Uploads};
+use luge_device::{DeviceError, RecordBuffer, Stream, Uploads};
 use luge_gpu_kernels::frontal::solve::layout::{Level, ListsBuffers};
 
 use super::plan::{DeviceLists, Lists};
+use crate::tree::AssemblyTree;
 
 /// What is done on one link of a tree: in one launch on the way up, in another on the way down.
 #[derive(Debug, PartialEq)]
@@ -41,6 +42,18 @@ impl LinkLists {
             levels: &self.down,
             ..lists
         }
+    }
+
+    /// Likewise those for several right-hand sides.
+    pub fn shares(
+        &self,
+        stream: &Stream,
+        tree: &AssemblyTree,
+        up: bool,
+    ) -> Result<ListsBuffers<'_>, DeviceError> {
+        let levels = [&self.lists.levels, &self.down];
+        let shares = self.lists.shares(stream, tree, levels)?;
+        Ok(shares.in_place(self.lists.buffers(), up))
     }
 }
 

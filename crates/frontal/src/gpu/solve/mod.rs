@@ -6,6 +6,7 @@
 mod launch;
 mod links;
 mod plan;
+mod shares;
 mod symmetric;
 
 use luge_device::{Buffer, BufferViewMut, DeviceError, LaunchConfig, Stream};

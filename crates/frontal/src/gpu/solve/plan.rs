@@ -3,17 +3,18 @@
 //! A front is a task of a warp if it is small, else of a block; a very large one is a task of a block for each strip of
 //! 64 rows. Tasks stand in the order of the longest path that is left, with which none comes before one that it waits for.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use luge_device::{Buffer, DeviceError, RecordBuffer, Stream, Uploads};
 use luge_gpu_kernels::frontal::solve::layout::{
-    CoupledRow, FrontRecord, LONG_ROW, LargeTask, Level, ListsBuffers, SEGMENT, Segment, Single,
-    THREADS, TILE, WHOLE,
+    CoupledRow, FrontRecord, LONG_ROW, LargeTask, Level, ListsBuffers, MANY, OF_THREAD, SEGMENT,
+    Segment, Single, THREADS, TILE, WHOLE,
 };
 use luge_sparse::CompressedPattern;
 use luge_sparse::etree::{NONE, inverse};
 
 use super::links::{LinkLists, LinkRecords};
+use super::shares::ShareLists;
 use crate::gpu::classes::SolveClass;
 use crate::gpu::cost::{DeviceCosts, longest_first_key};
 use crate::gpu::placement::{Placed, PlacedOnHost, Placement, exponent};
@@ -48,16 +49,18 @@ impl Lists {
 /// [`Lists`] on the device.
 #[derive(Debug)]
 pub(super) struct DeviceLists {
-    levels: RecordBuffer<Level>,
-    warps_up: Buffer<u32>,
-    warps_down: Buffer<u32>,
-    blocks_up: RecordBuffer<LargeTask>,
-    blocks_down: RecordBuffer<LargeTask>,
+    pub levels: RecordBuffer<Level>,
+    pub warps_up: Buffer<u32>,
+    pub warps_down: Buffer<u32>,
+    pub blocks_up: RecordBuffer<LargeTask>,
+    pub blocks_down: RecordBuffer<LargeTask>,
     singles: RecordBuffer<Single>,
     coupled: RecordBuffer<CoupledRow>,
     segments: RecordBuffer<Segment>,
     pub coupled_idx: Buffer<u32>,
     pub coupled_entries: Buffer<u32>,
+    /// Those for several right-hand sides.
+    shares: OnceLock<ShareLists>,
 }
 
 /// The records of a plan on the host.
@@ -164,10 +167,27 @@ impl DeviceLists {
             segments: uploads.add_records(&lists.segments)?,
             coupled_idx: uploads.add(&lists.coupled_idx)?,
             coupled_entries: uploads.add(&lists.coupled_entries)?,
+            shares: OnceLock::new(),
         })
     }
 
-    /// The lists as the kernels take them.
+    /// The lists for several right-hand sides, made for the first of such solves: many matrices see none. The levels are those of
+    /// the lists, or others of the same.
+    pub fn shares(
+        &self,
+        stream: &Stream,
+        tree: &AssemblyTree,
+        levels: [&RecordBuffer<Level>; 2],
+    ) -> Result<&ShareLists, DeviceError> {
+        if let Some(shares) = self.shares.get() {
+            return Ok(shares);
+        }
+        let shares = ShareLists::new(stream, tree, self, levels)?;
+        // Another thread may have been faster.
+        Ok(self.shares.get_or_init(|| shares))
+    }
+
+    /// The lists as the kernels for one right-hand side take them.
     pub fn buffers(&self) -> ListsBuffers<'_> {
         ListsBuffers {
             levels: &self.levels,
@@ -424,22 +444,28 @@ impl SolvePlan {
         in_rows.max(transposed.map_or(0, |transposed| transposed.num_segments))
     }
 
-    /// Blocks of a grid if `resident` fit on the device.
-    pub(super) fn blocks(&self, resident: u32, n: usize, chunks: u32) -> u32 {
-        let useful = useful_blocks(self.num_warp_tasks, self.num_block_tasks, n, chunks);
+    /// Blocks of a grid for `nrhs` right-hand sides if `resident` fit on the device.
+    pub(super) fn blocks(&self, resident: u32, n: usize, nrhs: usize) -> u32 {
+        let shares = if nrhs == 1 {
+            1
+        } else {
+            (nrhs.next_multiple_of(MANY) / OF_THREAD) as u32
+        };
+        let useful = useful_blocks(self.num_warp_tasks, self.num_block_tasks, n, shares);
         // One where none fits, which the launch then reports.
         useful.min(resident).max(1)
     }
 }
 
-/// Blocks that have something to do at once, for these numbers of tasks for each chunk of right-hand sides of order `n`.
-fn useful_blocks(warp_tasks: u32, block_tasks: u32, n: usize, chunks: u32) -> u32 {
+/// Blocks that have something to do at once, for these numbers of tasks, each in so many shares, and right-hand sides of
+/// order `n`.
+fn useful_blocks(warp_tasks: u32, block_tasks: u32, n: usize, shares: u32) -> u32 {
     // Four rows a thread where right-hand sides come in.
     let by_rows = n.div_ceil(4 * THREADS as usize) as u32;
-    let by_warps = warp_tasks.saturating_mul(chunks).div_ceil(THREADS / TILE);
+    let by_warps = warp_tasks.saturating_mul(shares).div_ceil(THREADS / TILE);
     by_rows
         .max(by_warps)
-        .max(block_tasks.saturating_mul(chunks))
+        .max(block_tasks.saturating_mul(shares))
 }
 
 /// The fronts of a tree as tasks, by the levels of their diagonal blocks.

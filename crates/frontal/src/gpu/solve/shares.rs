@@ -1,0 +1,107 @@
+//! Who works on what for several right-hand sides: threads have two of them each, so a front is several tasks.
+
+use luge_device::{Buffer, DeviceError, RecordBuffer, Stream};
+use luge_gpu_kernels::frontal::solve::layout::{
+    LargeTask, Level, ListsBuffers, MOST_SHARES, WHOLE, shares_of_block, shares_of_warp,
+};
+
+use super::plan::DeviceLists;
+use crate::tree::AssemblyTree;
+
+/// What of [`DeviceLists`] is another one for several right-hand sides: a task for each share of them in place of one for a whole
+/// or a small front.
+#[derive(Debug)]
+pub(super) struct ShareLists {
+    /// With the levels of a way up, and with those of a way down.
+    levels: [RecordBuffer<Level>; 2],
+    warps: [Buffer<u32>; 2],
+    blocks: [RecordBuffer<LargeTask>; 2],
+}
+
+/// The tasks that take the place of each, and the number of tasks before each and of all.
+fn in_shares<V: Copy>(
+    tasks: &[V],
+    count: impl Fn(&V) -> u32,
+    share: impl Fn(&V, u32) -> V,
+) -> (Vec<V>, Vec<u32>) {
+    let (mut shares, mut before) = (Vec::with_capacity(tasks.len()), Vec::new());
+    for task in tasks {
+        before.push(shares.len() as u32);
+        shares.extend((0..count(task)).map(|number| share(task, number)));
+    }
+    before.push(shares.len() as u32);
+    (shares, before)
+}
+
+impl ShareLists {
+    pub fn new(
+        stream: &Stream,
+        tree: &AssemblyTree,
+        lists: &DeviceLists,
+        levels: [&RecordBuffer<Level>; 2],
+    ) -> Result<Self, DeviceError> {
+        let rows = |front: u32| tree.fronts()[front as usize].size();
+        let warps = |list: &Buffer<u32>| {
+            let share = |&front: &u32, share| {
+                let first = front.checked_mul(MOST_SHARES);
+                first.expect("a device has memory for fewer than 2²⁹ fronts") + share
+            };
+            let fronts = stream.download(list)?;
+            Ok::<_, DeviceError>(in_shares(&fronts, |&s| shares_of_warp(rows(s)), share))
+        };
+        let blocks = |list: &RecordBuffer<LargeTask>| {
+            let count = |task: &LargeTask| match task.strip {
+                WHOLE => shares_of_block(rows(task.front)),
+                _ => 1,
+            };
+            let share = |task: &LargeTask, share| LargeTask {
+                strip: task.strip - share,
+                ..*task
+            };
+            let tasks = stream.download_records(list)?;
+            Ok::<_, DeviceError>(in_shares(&tasks, count, share))
+        };
+        let (warps_up, before_warps_up) = warps(&lists.warps_up)?;
+        let (warps_down, before_warps_down) = warps(&lists.warps_down)?;
+        let (blocks_up, before_blocks_up) = blocks(&lists.blocks_up)?;
+        let (blocks_down, before_blocks_down) = blocks(&lists.blocks_down)?;
+        let ends = |levels: &RecordBuffer<Level>| {
+            let mut levels = stream.download_records(levels)?;
+            for level in &mut levels {
+                for (end, before) in [
+                    (&mut level.warps_up, &before_warps_up),
+                    (&mut level.warps_down, &before_warps_down),
+                    (&mut level.blocks_up, &before_blocks_up),
+                    (&mut level.blocks_down, &before_blocks_down),
+                ] {
+                    *end = before[*end as usize];
+                }
+            }
+            stream.upload_records(&levels)
+        };
+        let [up, down] = levels;
+        // Done when it returns, so solves on other streams see them.
+        Ok(Self {
+            levels: [ends(up)?, ends(down)?],
+            warps: [stream.upload(&warps_up)?, stream.upload(&warps_down)?],
+            blocks: [
+                stream.upload_records(&blocks_up)?,
+                stream.upload_records(&blocks_down)?,
+            ],
+        })
+    }
+
+    /// These in place of those of `lists`, with the levels of a way up or of a way down.
+    pub fn in_place<'a>(&'a self, lists: ListsBuffers<'a>, up: bool) -> ListsBuffers<'a> {
+        let [warps_up, warps_down] = &self.warps;
+        let [blocks_up, blocks_down] = &self.blocks;
+        ListsBuffers {
+            levels: &self.levels[usize::from(!up)],
+            warps_up,
+            warps_down,
+            blocks_up,
+            blocks_down,
+            ..lists
+        }
+    }
+}

@@ -18,6 +18,7 @@ pub mod frontal;
 pub mod grid;
 pub mod levelize;
 pub mod long;
+mod maxima;
 pub mod memory;
 pub mod numeric;
 pub mod refine;

@@ -6,9 +6,11 @@
 use luge_kernel::prelude::*;
 
 use crate::grid::GridBarrier;
+use crate::maxima::{MAX_WARPS, larger, raise};
 
 /// What [`residuals`](fn@residuals) measures of each right-hand side: places among [`measure::LEN`] words, each the bits
-/// of a number that is not negative, or NaN.
+/// of a number that is not negative, or NaN. Those up to [`measure::B`] are raised together, and those from
+/// [`measure::RESIDUAL`] on.
 pub mod measure {
     /// ‖x‖∞.
     pub const X: usize = 0;
@@ -322,21 +324,6 @@ fn magnitude_bits(value: f64) -> u64 {
     value.to_bits() & (u64::MAX >> 1)
 }
 
-#[inlined]
-fn larger(one: u64, other: u64) -> u64 {
-    if one > other { one } else { other }
-}
-
-/// Raises a measure to the largest `bits` of a warp. All lanes call it.
-#[inlined]
-fn raise(measures: GlobalMut<u64>, place: usize, bits: u64) {
-    let most = warp::fold(warp::WARP_SIZE, bits, larger);
-    if thread::lane_id() == 0 && most != 0 {
-        let measure = measures.atomic(place);
-        measure.fetch_max(most, Ordering::Relaxed, Scope::Device);
-    }
-}
-
 /// The residuals b − A·x of `nrhs` solutions, and what backward errors are made of (Rigal and Gaches 1967; Arioli,
 /// Demmel and Duff 1989, with their two kinds of rows): `measures[k]` with k as in [`measure`], for one right-hand side
 /// after another.
@@ -348,7 +335,7 @@ fn raise(measures: GlobalMut<u64>, place: usize, bits: u64) {
 /// Threads: a warp a segment, then a lane a row, in grid strides; a row of more than 32 entries is summed by its warp,
 /// and one of segments by a warp. Writes: `sums` of a segment by its warp alone; `residual` of a row by one lane;
 /// `measures` by atomic maxima. Order: a barrier of the grid between the norms of x and b with the segments, and the
-/// rows. Shared memory: none. Launch: cooperative, 1-D, a multiple of 32 threads a block. Preconditions: the arrays
+/// rows. Shared memory: static, 0.3 KB. Launch: cooperative, 1-D, a multiple of 32 threads a block. Preconditions: the arrays
 /// describe a square matrix and the segments of its long rows; `measures` and `barrier` are zero.
 #[kernel(
     W = [f64, Complex<f64>],
@@ -375,6 +362,7 @@ pub unsafe fn residuals<W: Field<Real = f64>>(
     measures: GlobalMut<u64>,
     barrier: GlobalMut<u32>,
 ) {
+    let of_warps = shared_array![u64; 4 * MAX_WARPS];
     let n = a.row_ptr.len() - 1;
     let nrhs = nrhs as usize;
     let lane = thread::lane_id();
@@ -396,8 +384,8 @@ pub unsafe fn residuals<W: Field<Real = f64>>(
             most_x = larger(most_x, magnitude_bits(x.get(rhs * n + i).magnitude()));
             most_b = larger(most_b, magnitude_bits(b.get(rhs * n + i).magnitude()));
         }
-        raise(measures, rhs * measure::LEN + measure::X, most_x);
-        raise(measures, rhs * measure::LEN + measure::B, most_b);
+        let first = rhs * measure::LEN + measure::X;
+        raise(measures, first, [most_x, most_b], of_warps);
         rhs += 1;
     }
     let mut segment = warp;
@@ -507,11 +495,9 @@ pub unsafe fn residuals<W: Field<Real = f64>>(
             } else {
                 most.of[3]
             };
-            let at = (rhs + u) * measure::LEN;
-            raise(measures, at + measure::A, most.a);
-            raise(measures, at + measure::RESIDUAL, residual);
-            raise(measures, at + measure::LARGE_ROWS, large);
-            raise(measures, at + measure::SMALL_ROWS, small);
+            let first = (rhs + u) * measure::LEN + measure::RESIDUAL;
+            let found = [residual, most.a, large, small];
+            raise(measures, first, found, of_warps);
             u += 1;
         }
         first_sums += num_segments * row_numbers(W::COMPONENTS);
@@ -533,7 +519,7 @@ pub unsafe fn correct<W: Field>(correction: Global<W>, x: GlobalMut<W>) {
 /// Finds the first of the numbers `x` that is infinite or not a number: raises `found[0]` to the complement of its place,
 /// which leaves zero if there is none; and raises `found[1]` to the bits of the largest magnitude.
 ///
-/// Threads: a grid-stride loop, a number an iteration. Writes: `found` by atomic maxima. Shared memory: none. Launch:
+/// Threads: a grid-stride loop, a number an iteration. Writes: `found` by atomic maxima. Shared memory: static, 0.1 KB. Launch:
 /// 1-D, a multiple of 32 threads a block. Preconditions: `found` is zero.
 #[kernel(W = [f64, Complex<f64>], max_threads(256), require(found.len() >= 2))]
 pub unsafe fn find_not_finite<W: Field<Real = f64>>(x: Global<W>, found: GlobalMut<u64>) {
@@ -545,8 +531,8 @@ pub unsafe fn find_not_finite<W: Field<Real = f64>>(x: Global<W>, found: GlobalM
         }
         largest = larger(largest, magnitude_bits(number.magnitude()));
     }
-    raise(found, 0, first);
-    raise(found, 1, largest);
+    let of_warps = shared_array![u64; 2 * MAX_WARPS];
+    raise(found, 0, [first, largest], of_warps);
 }
 
 /// Sets the numbers `x` to those of [`known_solution`], so that rows of a product with them do not cancel, and so that no

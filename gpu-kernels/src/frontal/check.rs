@@ -17,8 +17,10 @@ use luge_kernel::prelude::*;
 
 use super::solve::layout::FrontRecord;
 use super::solve::scaled::shifted;
+use crate::maxima::{MAX_WARPS, raise};
 
-/// What is measured of all columns: places among [`measure::LEN`] words, each zero before. All are maxima, of the bits of a number
+/// What is measured of all columns: places among [`measure::STRIDE`] words, each zero before, of which there are
+/// [`measure::COPIES`] for blocks in turn. All are maxima, of the bits of a number
 /// that is not negative, which are ordered as the numbers are, with NaN above all; or of the complement of such bits, which makes
 /// it a minimum.
 pub mod measure {
@@ -46,8 +48,23 @@ pub mod measure {
     pub const SHRUNK_PIVOT: usize = 10;
     /// Largest magnitude of a value of A that is an entry of B.
     pub const VALUE: usize = 11;
-    /// Number of words.
+    /// Number of them.
     pub const LEN: usize = 12;
+    /// How far copies are apart: a line of the cache.
+    pub const STRIDE: usize = 16;
+    /// Number of copies: the atomics of all blocks would wait for each other at one.
+    pub const COPIES: usize = 8;
+    /// Words of all copies.
+    pub const WORDS: usize = STRIDE * COPIES;
+}
+
+/// Copies of the sums over columns of U, unless they are many.
+const SUM_COPIES: usize = 8;
+
+/// Copies of the sums over columns of U of order `n`, for blocks in turn: a column that nearly all fronts have something for
+/// would make them wait for each other. A power of two; they have 32 MB at most, or are one.
+pub const fn copies_of_sums(n: usize) -> usize {
+    if n <= 1 << 18 { SUM_COPIES } else { 1 }
 }
 
 /// Growth up to which the checksum is told.
@@ -63,7 +80,13 @@ pub const TILE_ROWS: u32 = 64;
 pub const THREADS: u32 = 256;
 
 /// Entries of a column of B that a group adds up by itself; longer columns come in [`Segment`]s of so many.
-pub const SEGMENT: u32 = 64;
+pub const SEGMENT: u32 = 32;
+
+/// Entries of the factors that a lane has under way at once.
+const AHEAD: usize = 8;
+
+/// Entries that are read or left away together: a read on a condition of its own would be waited for at once.
+const TOGETHER: usize = 4;
 
 /// Part of a long column of B.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Record)]
@@ -134,6 +157,8 @@ pub struct Sums<W: Field> {
     pub segment_norms: GlobalMut<f64>,
     /// wᵀ times each.
     pub segment_sums: GlobalMut<W>,
+    /// Largest magnitude of a value of A in each.
+    pub segment_values: GlobalMut<f64>,
     /// ‖B·e_k‖₁.
     pub norms: GlobalMut<f64>,
     /// wᵀ·L·e_k.
@@ -141,14 +166,30 @@ pub struct Sums<W: Field> {
     /// ‖L·e_k‖₁.
     pub sizes: GlobalMut<f64>,
     /// wᵀ·(L·U − B)·e_k, of complex numbers each component, in units of 2⁻⁵² of a power of two next to
-    /// the norm.
+    /// the norm; in copies, which are summed up at the end. See [`copies_of_sums`].
     pub residuals: GlobalMut<u64>,
-    /// ‖ |L|·|U|·e_k ‖₁ in units of 2⁻¹² of it, each addend rounded up.
+    /// ‖ |L|·|U|·e_k ‖₁ in units of 2⁻¹² of it, each addend rounded up; in as many copies.
     pub products: GlobalMut<u64>,
     /// Magnitudes of the pivots that were there before.
     pub old_pivots: GlobalMut<f64>,
     /// See [`measure`].
     pub measures: GlobalMut<u64>,
+}
+
+impl<W: Field> Sums<W> {
+    /// Number of copies of the sums.
+    #[inlined]
+    fn copies(self) -> u32 {
+        (self.products.len() as u32)
+            .checked_div(self.norms.len() as u32)
+            .unwrap_or(1)
+    }
+
+    /// Where the copy of this block begins.
+    #[inlined]
+    fn own_copy(self) -> usize {
+        (thread::block_idx_x() & (self.copies() - 1)) as usize * self.norms.len()
+    }
 }
 
 /// There are 2 to this power units of a residual in its scale.
@@ -205,16 +246,71 @@ fn for_groups(len: u32, mut work: impl FnMut(u32, u32)) {
     }
 }
 
+/// What entries of a column of U come to.
+#[derive(Clone, Copy)]
+struct OfU<W> {
+    /// wᵀ·L times them.
+    residual: W,
+    /// |L| times their magnitudes, summed up.
+    product: f64,
+}
+
 impl<W: Field<Real = f64>> Sums<W> {
-    /// Adds `residual` and `product` to those of column `k`.
+    /// The entries `begin`, `begin` + `stride`, … below `end` of a column of U, which are those of the pivots from `first` on.
     #[inlined]
-    fn add(self, k: u32, residual: W, product: f64) {
+    fn times<T: Field<Wide = W>>(
+        self,
+        first: u32,
+        (begin, end): (u32, u32),
+        stride: u32,
+        entry: impl Fn(u32) -> T,
+    ) -> OfU<W> {
+        let mut sums = OfU {
+            residual: W::ZERO,
+            product: 0.0,
+        };
+        let mut i = begin;
+        while i < end {
+            let mut several = [(T::ZERO, W::ZERO, 0.0); AHEAD];
+            let mut g = 0;
+            while g < AHEAD {
+                if i + (g as u32) * stride < end {
+                    let mut u = g;
+                    while u < g + TOGETHER {
+                        let own = i + u as u32 * stride;
+                        let own = if own < end { own } else { i };
+                        let pivot = (first + own) as usize;
+                        several[u] = (entry(own), self.weighted.get(pivot), self.sizes.get(pivot));
+                        u += 1;
+                    }
+                }
+                g += TOGETHER;
+            }
+            let mut u = 0;
+            while u < AHEAD {
+                if i + u as u32 * stride < end {
+                    let (entry, weighted, size) = several[u];
+                    let entry = entry.widen();
+                    sums.residual = weighted.mul_add(entry, sums.residual);
+                    sums.product += size * entry.magnitude();
+                }
+                u += 1;
+            }
+            i += AHEAD as u32 * stride;
+        }
+        sums
+    }
+
+    /// Adds `residual` and `product` to those of column `k` in the copy from `copy` on.
+    #[inlined]
+    fn add(self, copy: usize, k: u32, residual: W, product: f64) {
+        let at = copy + k as usize;
         let exponent = scale(self.norms.get(k as usize));
         let unit = power_of_two(RESIDUAL_BITS - exponent);
         residual.for_components(|c, component| {
             let scaled = component * unit;
             let half = if scaled < 0.0 { -0.5 } else { 0.5 };
-            let cell = self.residuals.atomic(k as usize * W::COMPONENTS + c);
+            let cell = self.residuals.atomic(at * W::COMPONENTS + c);
             cell.reduce_add(
                 (scaled + half) as i64 as u64,
                 Ordering::Relaxed,
@@ -228,7 +324,7 @@ impl<W: Field<Real = f64>> Sums<W> {
         } else {
             MOST_PRODUCT
         };
-        let cell = self.products.atomic(k as usize);
+        let cell = self.products.atomic(at);
         cell.reduce_add(units, Ordering::Relaxed, Scope::Device);
     }
 }
@@ -241,15 +337,74 @@ impl<T: Field> Checked<T> {
         (front, e - front.start)
     }
 
-    /// Whether the weight of row `i` of a front is −1.
+    /// What a lane of a group has of the column of L of pivot `e`, its own one included.
     #[inlined]
-    fn is_negative(self, front: Front, i: u32) -> bool {
-        let row = if i < front.pivots {
-            front.start + self.order.get((front.start + i) as usize)
-        } else {
-            self.row_idx.get((front.rows + i - front.pivots) as usize)
+    fn column_of_l(self, e: u32, lane: u32) -> OfL<T::Wide> {
+        let (front, j) = self.place(e);
+        let pivot_row = |i: u32| front.start + self.order.get((front.start + i) as usize);
+        let mut sums = OfL {
+            size: 0.0,
+            weighted: T::Wide::ZERO,
         };
-        is_negative(row)
+        if lane == 0 {
+            sums.add(T::Wide::ONE, is_negative(pivot_row(j)));
+        }
+        let begin = front.column(j);
+        let entry = |i: u32| self.factors.get(begin + i as usize);
+        self.add_rows(&mut sums, (j + 1 + lane, front.pivots), entry, pivot_row);
+        let below = begin + front.pivots as usize;
+        let entry = |i: u32| self.factors.get(below + i as usize);
+        let row = |i: u32| self.row_idx.get((front.rows + i) as usize);
+        self.add_rows(&mut sums, (lane, front.below), entry, row);
+        sums
+    }
+
+    /// Adds to the sums the entries `begin`, `begin` + [`GROUP`], … below `end` of a column of L, with the rows that they are in.
+    #[inlined]
+    fn add_rows(
+        self,
+        sums: &mut OfL<T::Wide>,
+        (begin, end): (u32, u32),
+        entry: impl Fn(u32) -> T,
+        row: impl Fn(u32) -> u32,
+    ) {
+        let mut i = begin;
+        while i < end {
+            let mut several = [(T::ZERO, 0); TOGETHER];
+            let mut u = 0;
+            while u < TOGETHER {
+                let own = i + u as u32 * GROUP;
+                let own = if own < end { own } else { i };
+                several[u] = (entry(own), row(own));
+                u += 1;
+            }
+            let mut u = 0;
+            while u < TOGETHER {
+                if i + u as u32 * GROUP < end {
+                    let (entry, row) = several[u];
+                    sums.add(entry.widen(), is_negative(row));
+                }
+                u += 1;
+            }
+            i += TOGETHER as u32 * GROUP;
+        }
+    }
+}
+
+/// What entries of a column of L come to.
+#[derive(Clone, Copy)]
+struct OfL<W> {
+    /// ‖·‖₁.
+    size: f64,
+    /// wᵀ times them.
+    weighted: W,
+}
+
+impl<W: Field<Real = f64>> OfL<W> {
+    #[inlined]
+    fn add(&mut self, entry: W, is_negative: bool) {
+        self.size += entry.magnitude();
+        self.weighted += if is_negative { -entry } else { entry };
     }
 }
 
@@ -295,52 +450,64 @@ struct Column<W> {
     norm: f64,
     /// wᵀ times them.
     sum: W,
+    /// Largest magnitude of their values in A.
+    largest: f64,
 }
 
 impl<W: Field<Real = f64>> Columns<W> {
-    /// The entries `begin`, `begin` + [`GROUP`], … below `end` of column `e`, rounded to the type of the factors; `largest` grows
-    /// with the values of A.
+    /// The entries `begin`, `begin` + [`GROUP`], … below `end` of column `e`, rounded to the type of the factors.
     #[inlined]
-    fn sum<T: Field<Wide = W>>(
-        self,
-        e: u32,
-        (begin, end): (u32, u32),
-        largest: &mut f64,
-    ) -> Column<W> {
-        let (mut norm, mut sum) = (0.0, W::ZERO);
+    fn sum<T: Field<Wide = W>>(self, e: u32, (begin, end): (u32, u32)) -> Column<W> {
+        let mut column = Column::NONE;
         let exponent = self.col_exponents.get(e as usize);
         let mut p = begin;
         while p < end {
-            let row = self.rows.get(p as usize);
-            let value = self.values.get(self.source.get(p as usize) as usize);
-            *largest = Real::max(*largest, value.magnitude());
-            let of_row = self.row_exponents.get(row as usize);
-            let entry = T::narrow(shifted(value, of_row + exponent)).widen();
-            norm += entry.magnitude();
-            sum += if is_negative(row) { -entry } else { entry };
-            p += GROUP;
+            // Two under way at once; the second may be the first again.
+            let places = [p, if p + GROUP < end { p + GROUP } else { p }];
+            let rows = places.map(|p| self.rows.get(p as usize));
+            let sources = places.map(|p| self.source.get(p as usize));
+            let values = sources.map(|source| self.values.get(source as usize));
+            let exponents = rows.map(|row| self.row_exponents.get(row as usize));
+            let mut u = 0;
+            while u < 2 {
+                if p + u as u32 * GROUP < end {
+                    column.largest = Real::max(column.largest, values[u].magnitude());
+                    let entry = T::narrow(shifted(values[u], exponents[u] + exponent)).widen();
+                    column.norm += entry.magnitude();
+                    column.sum += if is_negative(rows[u]) { -entry } else { entry };
+                }
+                u += 1;
+            }
+            p += 2 * GROUP;
         }
-        Column { norm, sum }
+        column
     }
 }
 
 impl<W: Field<Real = f64>> Column<W> {
+    const NONE: Self = Self {
+        norm: 0.0,
+        sum: W::ZERO,
+        largest: 0.0,
+    };
+
     /// The sums over the lanes of a group, for all of them. All lanes of a warp call it.
     #[inlined]
     fn joined(self) -> Self {
         Self {
             norm: joined(self.norm),
             sum: joined(self.sum),
+            largest: warp::fold(GROUP, self.largest, Real::max),
         }
     }
 }
 
-/// Notes the magnitudes of the pivots, before others take their place, and sums up the segments of B.
+/// Notes the magnitudes of the pivots, before others take their place, sums up the segments of B, and clears the measures.
 ///
 /// Threads: a grid-stride loop, a pivot an iteration; then a [group](GROUP) of lanes a segment. Writes: `old_pivots`,
-/// `segment_norms` and `segment_sums` of a pivot or segment by its thread or group alone; `measures` by atomics. Shared memory:
-/// none. Launch: 1-D, a multiple of 32 threads. Preconditions: `front_of` names for each pivot a front that has it; `factors` has the
-/// panels of all fronts; the columns have rows below n and places of values; `measures` is zero.
+/// `segment_norms`, `segment_sums` and `segment_values` of a pivot or segment by its thread or group alone; `measures` by the first
+/// threads of the grid. Shared memory: none. Launch: 1-D, a multiple of 32 threads. Preconditions: `front_of` names for each pivot a
+/// front that has it; `factors` has the panels of all fronts; the columns have rows below n and places of values.
 #[kernel(
     T = [f32, f64, Complex<f64>],
     max_threads(256),
@@ -349,7 +516,8 @@ impl<W: Field<Real = f64>> Column<W> {
         columns.rows.len() == columns.source.len(),
         sums.segment_norms.len() == columns.segments.len(),
         sums.segment_sums.len() == columns.segments.len(),
-        sums.measures.len() == measure::LEN
+        sums.segment_values.len() == columns.segments.len(),
+        sums.measures.len() == measure::WORDS
     )
 )]
 pub unsafe fn begin_check<T: Field>(
@@ -357,37 +525,37 @@ pub unsafe fn begin_check<T: Field>(
     columns: Columns<T::Wide>,
     sums: Sums<T::Wide>,
 ) {
+    for which in thread::grid_stride(measure::WORDS) {
+        sums.measures.set(which, 0);
+    }
     for e in thread::grid_stride(checked.front_of.len()) {
         let (front, j) = checked.place(e as u32);
         let pivot = checked.factors.get(front.column(j) + j as usize);
         sums.old_pivots.set(e, pivot.magnitude().to_f64());
     }
-    let mut largest = 0.0;
     let num_segments = columns.segments.len() as u32;
     for_groups(num_segments, |number, lane| {
-        let mut column = Column {
-            norm: 0.0,
-            sum: T::Wide::ZERO,
-        };
+        let mut column = Column::NONE;
         if number < num_segments {
             let segment = columns.segments.get(number as usize);
             let range = (segment.begin() + lane, segment.end());
-            column = columns.sum::<T>(segment.column(), range, &mut largest);
+            column = columns.sum::<T>(segment.column(), range);
         }
         let column = column.joined();
         if number < num_segments && lane == 0 {
-            sums.segment_norms.set(number as usize, column.norm);
-            sums.segment_sums.set(number as usize, column.sum);
+            let at = number as usize;
+            sums.segment_norms.set(at, column.norm);
+            sums.segment_sums.set(at, column.sum);
+            sums.segment_values.set(at, column.largest);
         }
     });
-    raise(sums.measures, measure::VALUE, largest.to_bits());
 }
 
 /// Sums up each column of B and of L, and begins the sums over columns of U.
 ///
-/// Threads: a [group](GROUP) of lanes a column, in a grid stride. Writes: `norms`, `weighted`, `sizes`, `residuals` and
-/// `products` of a column by its group alone; `measures` by atomics. Shared memory: none. Launch: 1-D, a multiple of 32 threads.
-/// Preconditions: those of [`begin_check`](fn@begin_check), behind which it is.
+/// Threads: a [group](GROUP) of lanes a column, in a grid stride. Writes: `norms`, `weighted`, `sizes`, and all copies of
+/// `residuals` and `products` of a column by its group alone; `measures` by atomics. Shared memory: static, 0.1 KB. Launch: 1-D, a
+/// multiple of 32 threads. Preconditions: those of [`begin_check`](fn@begin_check), behind which it is.
 #[kernel(
     T = [f32, f64, Complex<f64>],
     max_threads(256),
@@ -398,9 +566,9 @@ pub unsafe fn begin_check<T: Field>(
         sums.norms.len() == checked.front_of.len(),
         sums.weighted.len() == checked.front_of.len(),
         sums.sizes.len() == checked.front_of.len(),
-        sums.products.len() == checked.front_of.len(),
-        sums.residuals.len() == checked.front_of.len() * <T as Field>::COMPONENTS,
-        sums.measures.len() == measure::LEN
+        sums.products.len() >= checked.front_of.len(),
+        sums.residuals.len() == sums.products.len() * <T as Field>::COMPONENTS,
+        sums.measures.len() == measure::WORDS
     )
 )]
 pub unsafe fn check_columns<T: Field>(
@@ -409,64 +577,60 @@ pub unsafe fn check_columns<T: Field>(
     sums: Sums<T::Wide>,
 ) {
     let n = checked.front_of.len() as u32;
+    let copies = sums.copies();
     let mut largest = 0.0;
     for_groups(n, |e, lane| {
-        let mut column = Column {
-            norm: 0.0,
-            sum: T::Wide::ZERO,
+        let mut column = Column::NONE;
+        let mut of_l = OfL {
+            size: 0.0,
+            weighted: T::Wide::ZERO,
         };
-        let (mut size, mut weighted) = (0.0, T::Wide::ZERO);
         if e < n {
             let [begin, end] = [0, 1].map(|next| columns.segment_ptr.get((e + next) as usize));
             if begin < end {
                 let mut number = begin + lane;
                 while number < end {
-                    column.norm += sums.segment_norms.get(number as usize);
-                    column.sum += sums.segment_sums.get(number as usize);
+                    let at = number as usize;
+                    column.norm += sums.segment_norms.get(at);
+                    column.sum += sums.segment_sums.get(at);
+                    column.largest = Real::max(column.largest, sums.segment_values.get(at));
                     number += GROUP;
                 }
             } else {
                 let [begin, end] = [0, 1].map(|next| columns.col_ptr.get((e + next) as usize));
-                column = columns.sum::<T>(e, (begin + lane, end), &mut largest);
+                column = columns.sum::<T>(e, (begin + lane, end));
             }
-            let (front, j) = checked.place(e);
-            let (begin, m) = (front.column(j), front.pivots + front.below);
-            let mut i = j + 1 + lane;
-            while i < m {
-                let entry = checked.factors.get(begin + i as usize).widen();
-                size += entry.magnitude();
-                weighted += if checked.is_negative(front, i) {
-                    -entry
-                } else {
-                    entry
-                };
-                i += GROUP;
-            }
-            if lane == 0 {
-                size += 1.0;
-                weighted += if checked.is_negative(front, j) {
-                    -T::Wide::ONE
-                } else {
-                    T::Wide::ONE
-                };
-            }
+            of_l = checked.column_of_l(e, lane);
         }
-        let Column { norm, sum } = column.joined();
-        let (size, weighted) = (joined(size), joined(weighted));
+        let Column {
+            norm,
+            sum,
+            largest: of_column,
+        } = column.joined();
+        let (size, weighted) = (joined(of_l.size), joined(of_l.weighted));
+        largest = Real::max(largest, of_column);
         if e < n && lane == 0 {
             let at = e as usize;
             sums.norms.set(at, norm);
             sums.sizes.set(at, size);
             sums.weighted.set(at, weighted);
-            let unit = power_of_two(RESIDUAL_BITS - scale(norm));
+        }
+        let unit = power_of_two(RESIDUAL_BITS - scale(norm));
+        let mut copy = lane;
+        while e < n && copy < copies {
+            let at = (copy * n + e) as usize;
             sum.for_components(|c, component| {
                 let residual = (-component * unit) as i64 as u64;
+                let residual = if copy == 0 { residual } else { 0 };
                 sums.residuals.set(at * T::COMPONENTS + c, residual);
             });
             sums.products.set(at, 0);
+            copy += GROUP;
         }
     });
-    raise(sums.measures, measure::VALUE, largest.to_bits());
+    let of_warps = shared_array![u64; MAX_WARPS];
+    let first = own_measures() + measure::VALUE;
+    raise(sums.measures, first, [largest.to_bits()], of_warps);
 }
 
 /// Adds wᵀ·L times each column of U, and |L|·|U|.
@@ -475,10 +639,11 @@ pub unsafe fn check_columns<T: Field>(
 /// Writes: `residuals` and `products` by atomics, to integers. Shared memory: none. Launch: 1-D, a multiple of 32 threads, behind
 /// [`check_columns`](fn@check_columns). Preconditions: its own; the tiles are parts of fronts.
 #[kernel(T = [f32, f64, Complex<f64>], max_threads(256), require(
-    sums.products.len() == checked.front_of.len(),
-    sums.residuals.len() == checked.front_of.len() * <T as Field>::COMPONENTS
+    sums.products.len() >= checked.front_of.len(),
+    sums.residuals.len() == sums.products.len() * <T as Field>::COMPONENTS
 ))]
 pub unsafe fn check_products<T: Field>(checked: Checked<T>, sums: Sums<T::Wide>) {
+    let copy = sums.own_copy();
     let tiles = checked.tiles.len() as u32;
     for_groups(tiles, |number, lane| {
         if number >= tiles {
@@ -490,50 +655,35 @@ pub unsafe fn check_products<T: Field>(checked: Checked<T>, sums: Sums<T::Wide>)
         if column >= front.below {
             return;
         }
-        let (mut residual, mut product) = (T::Wide::ZERO, 0.0);
-        let mut i = tile.row();
-        let end = front.pivots.min(i + TILE_ROWS);
-        while i < end {
-            let entry = checked.factors.get(front.row(i) + column as usize).widen();
-            let e = (front.start + i) as usize;
-            residual = sums.weighted.get(e).mul_add(entry, residual);
-            product += sums.sizes.get(e) * entry.magnitude();
-            i += 1;
-        }
+        let end = front.pivots.min(tile.row() + TILE_ROWS);
+        let entry = |i: u32| checked.factors.get(front.row(i) + column as usize);
+        let OfU { residual, product } = sums.times(front.start, (tile.row(), end), 1, entry);
         let k = checked.row_idx.get((front.rows + column) as usize);
-        sums.add(k, residual, product);
+        sums.add(copy, k, residual, product);
     });
     let n = checked.front_of.len() as u32;
     for_groups(n, |e, lane| {
-        let (mut residual, mut product) = (T::Wide::ZERO, 0.0);
+        let mut of_u = OfU {
+            residual: T::Wide::ZERO,
+            product: 0.0,
+        };
         if e < n {
             let (front, j) = checked.place(e);
             let begin = front.column(j);
-            let mut i = lane;
-            while i <= j {
-                let entry = checked.factors.get(begin + i as usize).widen();
-                let row = (front.start + i) as usize;
-                residual = sums.weighted.get(row).mul_add(entry, residual);
-                product += sums.sizes.get(row) * entry.magnitude();
-                i += GROUP;
-            }
+            let entry = |i: u32| checked.factors.get(begin + i as usize);
+            of_u = sums.times(front.start, (lane, j + 1), GROUP, entry);
         }
-        let (residual, product) = (joined(residual), joined(product));
+        let (residual, product) = (joined(of_u.residual), joined(of_u.product));
         if e < n && lane == 0 {
-            sums.add(e, residual, product);
+            sums.add(copy, e, residual, product);
         }
     });
 }
 
-/// Raises a measure to `bits` if it is less. All lanes of a warp call it.
+/// Where the copy of this block of the measures begins.
 #[inlined]
-fn raise(measures: GlobalMut<u64>, which: usize, bits: u64) {
-    let largest = warp::fold(warp::WARP_SIZE, bits, |a, b| if b > a { b } else { a });
-    if thread::lane_id() == 0 && largest > 0 {
-        measures
-            .atomic(which)
-            .fetch_max(largest, Ordering::Relaxed, Scope::Device);
-    }
+fn own_measures() -> usize {
+    thread::block_idx_x() as usize % measure::COPIES * measure::STRIDE
 }
 
 /// What a lane has found of its columns.
@@ -563,14 +713,35 @@ impl Found {
     }
 }
 
+/// The sum of the copies of word `at`, wrapping; a copy has `len` words. All are under way at once.
+#[inlined]
+fn sum_of_copies(words: GlobalMut<u64>, copies: usize, len: usize, at: usize) -> u64 {
+    let mut several = [0u64; SUM_COPIES];
+    let mut copy = 0;
+    while copy < SUM_COPIES {
+        let own = if copy < copies { copy } else { 0 };
+        several[copy] = words.get(own * len + at);
+        copy += 1;
+    }
+    let mut sum = 0u64;
+    let mut copy = 0;
+    while copy < SUM_COPIES {
+        if copy < copies {
+            sum = sum.wrapping_add(several[copy]);
+        }
+        copy += 1;
+    }
+    sum
+}
+
 /// Measures what was summed up, and looks whether entries right of the diagonal blocks are numbers.
 ///
-/// Threads: a grid-stride loop, an entry or a column an iteration. Writes: `measures` by atomics. Shared memory: none. Launch: 1-D, a
-/// multiple of 32 threads, behind [`check_products`](fn@check_products). Preconditions: those of
+/// Threads: a grid-stride loop, an entry or a column an iteration. Writes: `measures` by atomics. Shared memory: static, 0.8 KB.
+/// Launch: 1-D, a multiple of 32 threads, behind [`check_products`](fn@check_products). Preconditions: those of
 /// [`check_columns`](fn@check_columns); `old_pivots` are magnitudes.
 #[kernel(T = [f32, f64, Complex<f64>], max_threads(256), require(
     sums.old_pivots.len() == checked.front_of.len(),
-    sums.measures.len() == measure::LEN
+    sums.measures.len() == measure::WORDS
 ))]
 pub unsafe fn check_measures<T: Field>(
     checked: Checked<T>,
@@ -585,10 +756,14 @@ pub unsafe fn check_measures<T: Field>(
             found.largest(measure::CHECKSUM, f64::INFINITY);
         }
     }
-    for e in thread::grid_stride(checked.front_of.len()) {
+    let (n, copies) = (checked.front_of.len(), sums.copies() as usize);
+    for e in thread::grid_stride(n) {
         let norm = sums.norms.get(e);
         let exponent = scale(norm);
-        let units = sums.products.get(e);
+        let (front, j) = checked.place(e as u32);
+        let pivot = checked.factors.get(front.column(j) + j as usize);
+        let old_pivot = sums.old_pivots.get(e);
+        let units = sum_of_copies(sums.products, copies, n, e);
         let product = if units < MOST_PRODUCT {
             units as f64 * power_of_two(exponent - PRODUCT_BITS)
         } else {
@@ -597,8 +772,9 @@ pub unsafe fn check_measures<T: Field>(
         let mut residual = 0.0;
         let mut c = 0;
         while c < T::COMPONENTS {
-            let units = sums.residuals.get(e * T::COMPONENTS + c) as i64;
-            residual += Real::abs(units as f64) * power_of_two(exponent - RESIDUAL_BITS);
+            let (len, at) = (n * T::COMPONENTS, e * T::COMPONENTS + c);
+            let units = sum_of_copies(sums.residuals, copies, len, at);
+            residual += Real::abs(units as i64 as f64) * power_of_two(exponent - RESIDUAL_BITS);
             c += 1;
         }
         // Of a column of zeros, neither is a number.
@@ -613,19 +789,14 @@ pub unsafe fn check_measures<T: Field>(
         found.smallest(measure::LEAST_NORM, norm);
         found.largest(measure::PRODUCT, product);
         found.largest(measure::RESIDUAL, residual);
-        let (front, j) = checked.place(e as u32);
-        let pivot = checked.factors.get(front.column(j) + j as usize);
         let pivot = pivot.magnitude().to_f64();
         found.largest(measure::PIVOT, pivot);
         found.smallest(measure::LEAST_PIVOT, pivot);
         found.smallest(measure::LEAST_RELATIVE_PIVOT, pivot / product);
-        let ratio = pivot / sums.old_pivots.get(e);
+        let ratio = pivot / old_pivot;
         found.largest(measure::GROWN_PIVOT, ratio);
         found.smallest(measure::SHRUNK_PIVOT, ratio);
     }
-    let mut which = 0;
-    while which < measure::LEN {
-        raise(sums.measures, which, found.measures[which]);
-        which += 1;
-    }
+    let of_warps = shared_array![u64; measure::LEN * MAX_WARPS];
+    raise(sums.measures, own_measures(), found.measures, of_warps);
 }

@@ -3,7 +3,7 @@
 use luge_device::{Buffer, DeviceError, LaunchConfig, PinnedBuffer, RecordBuffer, Stream};
 use luge_gpu_kernels::frontal::check::{
     self as kernels, CheckedBuffers, ColumnsBuffers, GROUP, SEGMENT, Segment, SumsBuffers, THREADS,
-    TILE_ROWS, Tile, measure,
+    TILE_ROWS, Tile, copies_of_sums, measure,
 };
 use luge_kernel::math::Field;
 use luge_sparse::etree::inverse;
@@ -47,6 +47,7 @@ pub(super) struct CheckPlan {
 pub(super) struct CheckMemory<T: DeviceScalar> {
     segment_norms: Buffer<f64>,
     segment_sums: Buffer<WideOf<T>>,
+    segment_values: Buffer<f64>,
     norms: Buffer<f64>,
     weighted: Buffer<WideOf<T>>,
     sizes: Buffer<f64>,
@@ -154,6 +155,9 @@ fn segments(col_ptr: &[u32]) -> (Vec<Segment>, Vec<u32>) {
     (segments, ptr)
 }
 
+/// Blocks that measure, at most.
+const MEASURING_BLOCKS: u32 = 256;
+
 /// A launch of so many groups of lanes.
 fn of_groups(groups: usize) -> LaunchConfig {
     LaunchConfig::for_elements(groups * GROUP as usize, THREADS)
@@ -216,14 +220,15 @@ impl<T: DeviceScalar> CheckMemory<T> {
         Ok(Self {
             segment_norms: stream.alloc(plan.segments.len())?,
             segment_sums: stream.alloc(plan.segments.len())?,
+            segment_values: stream.alloc(plan.segments.len())?,
             norms: stream.alloc(n)?,
             weighted: stream.alloc(n)?,
             sizes: stream.alloc(n)?,
-            residuals: stream.alloc(n * components::<T>())?,
-            products: stream.alloc(n)?,
+            residuals: stream.alloc(copies_of_sums(n) * n * components::<T>())?,
+            products: stream.alloc(copies_of_sums(n) * n)?,
             old_pivots: stream.alloc(n)?,
-            measures: stream.alloc(measure::LEN)?,
-            on_host: stream.device().alloc_pinned(measure::LEN)?,
+            measures: stream.alloc(measure::WORDS)?,
+            on_host: stream.device().alloc_pinned(measure::WORDS)?,
         })
     }
 
@@ -232,6 +237,7 @@ impl<T: DeviceScalar> CheckMemory<T> {
         SumsBuffers {
             segment_norms: &mut self.segment_norms,
             segment_sums: &mut self.segment_sums,
+            segment_values: &mut self.segment_values,
             norms: &mut self.norms,
             weighted: &mut self.weighted,
             sizes: &mut self.sizes,
@@ -244,7 +250,12 @@ impl<T: DeviceScalar> CheckMemory<T> {
 
     /// Waits for the check that was enqueued last.
     fn report(&self) -> Result<DeviceCheck, DeviceError> {
-        let words = self.on_host.as_slice()?;
+        let mut words = [0; measure::LEN];
+        for copy in self.on_host.as_slice()?.chunks_exact(measure::STRIDE) {
+            for (word, &of_copy) in words.iter_mut().zip(copy) {
+                *word = of_copy.max(*word);
+            }
+        }
         let largest = |which: usize| f64::from_bits(words[which]);
         let smallest = |which: usize| f64::from_bits(!words[which]);
         Ok(DeviceCheck {
@@ -281,8 +292,9 @@ impl<S: Storage> DeviceTree<S> {
             return [0, 0];
         }
         let tree = symbolic.tree();
-        let numbers = tree.n() * (4 + 2 * components) + measure::LEN;
-        let of_segments = num_segments(tree) * (1 + components as u64);
+        let in_copies = copies_of_sums(tree.n()) * (1 + components);
+        let numbers = tree.n() * (3 + components + in_copies) + measure::WORDS;
+        let of_segments = num_segments(tree) * (2 + components as u64);
         let memory = (numbers as u64 + of_segments) * size_of::<f64>() as u64;
         [CheckPlan::bytes(tree), memory]
     }
@@ -395,12 +407,11 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         a: &Buffer<WideOf<T>>,
     ) -> Result<(), DeviceFrontalError> {
         self.in_check_memory(stream, |plan, memory| {
-            stream.fill_zero(&mut memory.measures)?;
             let groups = self.tree.symbolic.n().div_ceil(GROUP as usize);
             let config = of_groups(groups.max(plan.segments.len()));
             let columns = plan.columns(&self.tree, a);
             // SAFETY: the plan names a front of the tree for each pivot, and the panels are those of all fronts; it has rows of B and
-            // values of A; measures are zero.
+            // values of A.
             unsafe {
                 kernels::begin_check::launch::<T, _>(
                     stream,
@@ -441,7 +452,9 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
                 checked(),
                 memory.sums(),
             )?;
-            let of_columns = LaunchConfig::for_elements(n, THREADS);
+            // More blocks would wait for each other at the few words of the measures.
+            let columns_of_thread = n.div_ceil((MEASURING_BLOCKS * THREADS) as usize);
+            let of_columns = LaunchConfig::for_elements(n.div_ceil(columns_of_thread), THREADS);
             kernels::check_measures::launch::<T, _>(
                 stream,
                 &of_columns,

@@ -13,6 +13,9 @@ use luge_symbolic::gpu::{Geometry, primitives};
 use crate::backward_error::{is_safe, normwise};
 use crate::error::SolveError;
 
+/// Numbers from which on a thread looks at several.
+const MANY_NUMBERS: usize = 1 << 17;
+
 /// The numbers that residuals are computed in: `f64` or `Complex<f64>`.
 pub trait RefineScalar:
     Scalar<Real = f64, Wide = Self>
@@ -495,7 +498,13 @@ impl NotFinite {
         x: &impl BufferView<W>,
     ) -> Result<(), SolveError> {
         stream.fill_zero(&mut self.words)?;
-        let config = Geometry::of(&stream.device()).threads_for(x.len());
+        let geometry = Geometry::of(&stream.device());
+        // Each warp has an atomic maximum, and those of more warps than these would take longer than the numbers.
+        let config = if x.len() < MANY_NUMBERS {
+            geometry.threads_for(x.len())
+        } else {
+            geometry.entries_for(x.len())
+        };
         // SAFETY: the words are zero, and blocks are of whole warps.
         unsafe { kernels::find_not_finite::launch::<W, _>(stream, &config, x, &mut self.words)? };
         stream.copy_to_pinned(&self.words, &mut self.on_host, 0)?;

@@ -16,7 +16,7 @@ use sprs::CsMat;
 
 use crate::results::{Outcome, Phase, Precision, Run, Settings};
 use crate::statistics::{Samples, recordable};
-use crate::systems::{MANY, System};
+use crate::systems::System;
 use crate::turns;
 
 /// A sample takes at least this long: shorter calls are repeated.
@@ -295,7 +295,7 @@ impl<T: Scalar> Contest<'_, T> {
         let all = [
             (Phase::Solve, &system.b, 1, plain),
             (Phase::SolveTranspose, &system.transposed_b, 1, transposed),
-            (Phase::SolveMany, &system.many_b, MANY, plain),
+            (Phase::SolveMany, &system.many_b, system.nrhs(), plain),
         ];
         for (phase, b, nrhs, solve) in all {
             self.sample(0.07, |peer, state| {
@@ -397,7 +397,8 @@ impl<T: Scalar> Contest<'_, T> {
             let seconds = timed(|| resident(peer)?.refactorize(state.has_next.into()))?;
             Ok(vec![(Phase::RefactorizeResident, seconds)])
         });
-        for (phase, nrhs) in [(Phase::SolveResident, 1), (Phase::SolveManyResident, MANY)] {
+        let many = system.nrhs();
+        for (phase, nrhs) in [(Phase::SolveResident, 1), (Phase::SolveManyResident, many)] {
             self.sample(0.07, |peer, _| {
                 let seconds = timed(|| resident(peer)?.solve(nrhs))?;
                 Ok(vec![(phase, seconds)])

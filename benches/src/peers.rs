@@ -21,7 +21,7 @@ use crate::progress::Progress;
 use crate::results::{
     Benchmark, Field, LUGE, MatrixResult, Outcome, Phase, Precision, Results, Run, SolverInfo,
 };
-use crate::systems::{AnyMatrix, BenchScalar, Source, System};
+use crate::systems::{AnyMatrix, BenchScalar, MANY, Source, System};
 
 /// Runs Luge and other solvers on the same matrices, in turn, and compares.
 #[derive(Debug, Clone, Args)]
@@ -67,6 +67,9 @@ pub struct Arguments {
     /// Refactorize with values changed by a thousandth, also where the next matrix of a sequence is there.
     #[arg(long)]
     rescale: bool,
+    /// Right-hand sides of the solve with many, two at least.
+    #[arg(long, default_value_t = MANY)]
+    right_hand_sides: usize,
     #[command(flatten)]
     libraries: LibraryArguments,
     #[command(flatten)]
@@ -316,7 +319,7 @@ impl Arguments {
         if self.structures.iter().any(is_told_more) && !structures.iter().any(is_told_more) {
             return Ok(None);
         }
-        let system = System::of(source, a, self.rescale);
+        let system = System::of(source, a, self.rescale).with_many(self.right_hand_sides);
         let candidates: Vec<&Candidate> = candidates
             .iter()
             .filter(|candidate| structures.contains(&candidate.structure))

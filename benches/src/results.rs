@@ -312,7 +312,7 @@ pub enum Phase {
     SolveResident,
     /// The same as [`Solve`](Self::Solve) with the transpose.
     SolveTranspose,
-    /// Triangular solves, 16 right-hand sides on the host.
+    /// Triangular solves, many right-hand sides on the host.
     SolveMany,
     /// The same on the device.
     SolveManyResident,
@@ -460,7 +460,7 @@ pub struct Errors {
     pub random: Option<f64>,
     /// Aᵀ·x = Aᵀ·(known x).
     pub transposed: Option<f64>,
-    /// The worst of 16 right-hand sides.
+    /// The worst of many right-hand sides.
     pub many: Option<f64>,
     /// Known solution after a refactorization with other values, against the matrix with these.
     pub refactorized: Option<f64>,
@@ -576,7 +576,7 @@ impl Run {
             ("for a known solution", plain(known)),
             ("for a random right-hand side", plain(random)),
             ("for the transpose", plain(transposed)),
-            ("for 16 right-hand sides", plain(many)),
+            ("for many right-hand sides", plain(many)),
             ("after refactorization", plain(refactorized)),
             ("with refinement", refined),
         ];

@@ -424,11 +424,11 @@ pub struct System<T = f64> {
     pub transposed_b: Vec<T>,
     /// `next`·x for the known x.
     pub next_b: Vec<T>,
-    /// [`MANY`] random right-hand sides one after another.
+    /// [`MANY`] random right-hand sides one after another, or [others](System::with_many).
     pub many_b: Vec<T>,
 }
 
-/// Right-hand sides of the solve with many.
+/// Right-hand sides of the solve with many, unless others are asked for.
 pub const MANY: usize = 16;
 
 /// Largest relative change of a value where there is no next matrix.
@@ -477,22 +477,25 @@ impl<T: BenchScalar> System<T> {
     }
 }
 
+fn number<T: Scalar>(component: &mut dyn FnMut(usize) -> f64) -> T {
+    T::narrow(T::Wide::from_components(component))
+}
+
+/// Numbers with components between −1 and 1.
+fn random<T: Scalar>(seed: u64, count: usize) -> Vec<T> {
+    let mut rng = SmallRng::seed_from_u64(seed);
+    let mut component = |_| rng.random_range(-1.0..=1.0);
+    (0..count).map(|_| number(&mut component)).collect()
+}
+
 impl<T: Scalar> System<T> {
     /// Of a matrix and another one of its pattern, with where that is from.
     pub fn new(a: Matrix<T>, next: Matrix<T>, next_from: String) -> Self {
-        let mut rng = SmallRng::seed_from_u64(0x5eed);
         let n = a.n();
-        let number = |component: &mut dyn FnMut(usize) -> f64| {
-            T::narrow(T::Wide::from_components(component))
-        };
-        let mut random = |count: usize| -> Vec<T> {
-            let mut component = |_| rng.random_range(-1.0..=1.0);
-            (0..count).map(|_| number(&mut component)).collect()
-        };
-        let (random_b, many_b) = (random(n), random(n * MANY));
+        let random_b = random(0x5eed, n);
         // Components of both signs between a half and one.
         let known = |j: usize| {
-            number(&mut |part| {
+            number::<T>(&mut |part| {
                 let fraction = fraction((j + part * n) as u64) - 0.5;
                 fraction + 0.5f64.copysign(fraction)
             })
@@ -508,8 +511,19 @@ impl<T: Scalar> System<T> {
             next_from,
             random_b,
             transposed,
-            many_b,
+            many_b: random(0x5eee, n * MANY),
         }
+    }
+
+    /// With `count` right-hand sides of the solve with many, two at least.
+    pub fn with_many(self, count: usize) -> Self {
+        let many_b = random(0x5eee, self.a.n() * count.max(2));
+        Self { many_b, ..self }
+    }
+
+    /// Right-hand sides of the solve with many.
+    pub fn nrhs(&self) -> usize {
+        self.many_b.len() / self.a.n().max(1)
     }
 
     /// The matrix, or the one with the next values.

@@ -8,10 +8,9 @@
 //!
 //! # Sums in any order
 //!
-//! Nobody waits for anybody: what a front has for a column of U is added by atomics, to integers. Their sums are the same in any
-//! order, so what is measured is the same in every run. The unit is 2⁻⁵² of a power of two next to the norm of the column, which
-//! makes what is rounded off as small as rounding errors of `f64` are. Where the growth is below [`MOST_GROWTH`], no sum leaves
-//! the range of the integers; where it is not, the checksum is not told.
+//! Nobody waits for anybody: what a front has for a column of U is added by atomics, to integers, whose sums are the same in any
+//! order and every run. The unit is 2⁻⁵² of a power of two next to the norm of the column, so what is rounded off is as small as
+//! rounding errors of `f64` are. Where the growth is below [`MOST_GROWTH`], no sum leaves the integers; else no checksum is told.
 
 use luge_kernel::prelude::*;
 
@@ -19,10 +18,9 @@ use super::solve::layout::FrontRecord;
 use super::solve::scaled::shifted;
 use crate::maxima::{MAX_WARPS, raise};
 
-/// What is measured of all columns: places among [`measure::STRIDE`] words, each zero before, of which there are
-/// [`measure::COPIES`] for blocks in turn. All are maxima, of the bits of a number
-/// that is not negative, which are ordered as the numbers are, with NaN above all; or of the complement of such bits, which makes
-/// it a minimum.
+/// What is measured of all columns: places among [`measure::STRIDE`] words, zero before, of which blocks in turn have
+/// [`measure::COPIES`]. All are maxima, of the bits of a number that is not negative, which are ordered as the numbers are, with NaN
+/// above all; or of the complement of such bits: a minimum.
 pub mod measure {
     /// Largest growth.
     pub const GROWTH: usize = 0;
@@ -58,11 +56,10 @@ pub mod measure {
     pub const WORDS: usize = STRIDE * COPIES;
 }
 
-/// Copies of the sums over columns of U, unless they are many.
+/// Copies of the sums over columns of U, for blocks in turn: nearly all fronts may have something for one column.
 const SUM_COPIES: usize = 8;
 
-/// Copies of the sums over columns of U of order `n`, for blocks in turn: a column that nearly all fronts have something for
-/// would make them wait for each other. A power of two; they have 32 MB at most, or are one.
+/// Copies of the sums over `n` columns of U: a power of two. They have 32 MB at most, or are one.
 pub const fn copies_of_sums(n: usize) -> usize {
     if n <= 1 << 18 { SUM_COPIES } else { 1 }
 }

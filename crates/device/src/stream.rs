@@ -597,21 +597,6 @@ impl Stream {
         Ok(values)
     }
 
-    /// As [`download`](Self::download), for records.
-    ///
-    /// # Errors
-    /// As [`download`](Self::download).
-    #[track_caller]
-    pub fn download_records<R: Record>(
-        &self,
-        source: &RecordBuffer<R>,
-    ) -> Result<Vec<R>, DeviceError> {
-        let words = self.download(source.words())?;
-        // SAFETY: a record is so many words, aligned as they are, and every value of its fields is valid.
-        let read = |words: &[u32]| unsafe { words.as_ptr().cast::<R>().read() };
-        Ok(words.chunks_exact(R::WORDS).map(read).collect())
-    }
-
     /// Copies from the host; done when it returns, with everything enqueued before.
     ///
     /// # Errors

@@ -92,6 +92,15 @@ fn num_segments(tree: &AssemblyTree) -> u64 {
     long.map(|length| u64::from(length.div_ceil(SEGMENT))).sum()
 }
 
+/// Copies of the sums over columns of U: one where no column of B is long, so that no place is that of nearly all fronts.
+fn copies(n: usize, num_segments: u64) -> usize {
+    if num_segments == 0 {
+        1
+    } else {
+        copies_of_sums(n)
+    }
+}
+
 /// B by columns in the order of elimination: where they begin, rows, values of A.
 fn columns(tree: &AssemblyTree, entries: &[u32], threads: usize) -> (Vec<u32>, Vec<u32>, Vec<u32>) {
     let (pattern, perm) = (&tree.pattern, tree.perm());
@@ -217,6 +226,7 @@ impl CheckPlan {
 impl<T: DeviceScalar> CheckMemory<T> {
     fn new(stream: &Stream, plan: &CheckPlan) -> Result<Self, DeviceError> {
         let n = plan.front_of.len();
+        let copies = copies(n, plan.segments.len() as u64);
         Ok(Self {
             segment_norms: stream.alloc(plan.segments.len())?,
             segment_sums: stream.alloc(plan.segments.len())?,
@@ -224,8 +234,8 @@ impl<T: DeviceScalar> CheckMemory<T> {
             norms: stream.alloc(n)?,
             weighted: stream.alloc(n)?,
             sizes: stream.alloc(n)?,
-            residuals: stream.alloc(copies_of_sums(n) * n * components::<T>())?,
-            products: stream.alloc(copies_of_sums(n) * n)?,
+            residuals: stream.alloc(copies * n * components::<T>())?,
+            products: stream.alloc(copies * n)?,
             old_pivots: stream.alloc(n)?,
             measures: stream.alloc(measure::WORDS)?,
             on_host: stream.device().alloc_pinned(measure::WORDS)?,
@@ -292,7 +302,7 @@ impl<S: Storage> DeviceTree<S> {
             return [0, 0];
         }
         let tree = symbolic.tree();
-        let in_copies = copies_of_sums(tree.n()) * (1 + components);
+        let in_copies = copies(tree.n(), num_segments(tree)) * (1 + components);
         let numbers = tree.n() * (3 + components + in_copies) + measure::WORDS;
         let of_segments = num_segments(tree) * (2 + components as u64);
         let memory = (numbers as u64 + of_segments) * size_of::<f64>() as u64;

@@ -311,8 +311,7 @@ impl Launch<'_> {
         match self.pass {
             None if self.nrhs == 1 => Ok(self.lists.buffers()),
             None => {
-                let levels = [&self.lists.levels; 2];
-                let shares = self.lists.shares(stream, symbolic, levels)?;
+                let shares = self.lists.shares(stream, symbolic, None)?;
                 Ok(shares.in_place(self.lists.buffers(), true))
             }
             Some((link, up)) if self.nrhs == 1 => Ok(tree.solve.links[link].buffers(up)),

@@ -19,6 +19,7 @@ pub(super) struct LinkRecords {
 pub(super) struct LinkLists {
     lists: DeviceLists,
     down: RecordBuffer<Level>,
+    down_on_host: Vec<Level>,
 }
 
 impl LinkLists {
@@ -29,6 +30,7 @@ impl LinkLists {
         Ok(Self {
             lists: DeviceLists::upload(uploads, &link.lists)?,
             down: uploads.add_records(&link.down)?,
+            down_on_host: link.down.clone(),
         })
     }
 
@@ -51,8 +53,7 @@ impl LinkLists {
         tree: &AssemblyTree,
         up: bool,
     ) -> Result<ListsBuffers<'_>, DeviceError> {
-        let levels = [&self.lists.levels, &self.down];
-        let shares = self.lists.shares(stream, tree, levels)?;
+        let shares = self.lists.shares(stream, tree, Some(&self.down_on_host))?;
         Ok(shares.in_place(self.lists.buffers(), up))
     }
 }

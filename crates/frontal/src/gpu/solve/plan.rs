@@ -14,7 +14,7 @@ use luge_sparse::CompressedPattern;
 use luge_sparse::etree::{NONE, inverse};
 
 use super::links::{LinkLists, LinkRecords};
-use super::shares::ShareLists;
+use super::shares::{ListsOfOne, ShareLists};
 use crate::gpu::classes::SolveClass;
 use crate::gpu::cost::{DeviceCosts, longest_first_key};
 use crate::gpu::placement::{Placed, PlacedOnHost, Placement, exponent};
@@ -49,18 +49,19 @@ impl Lists {
 /// [`Lists`] on the device.
 #[derive(Debug)]
 pub(super) struct DeviceLists {
-    pub levels: RecordBuffer<Level>,
-    pub warps_up: Buffer<u32>,
-    pub warps_down: Buffer<u32>,
-    pub blocks_up: RecordBuffer<LargeTask>,
-    pub blocks_down: RecordBuffer<LargeTask>,
+    levels: RecordBuffer<Level>,
+    warps_up: Buffer<u32>,
+    warps_down: Buffer<u32>,
+    blocks_up: RecordBuffer<LargeTask>,
+    blocks_down: RecordBuffer<LargeTask>,
     singles: RecordBuffer<Single>,
     coupled: RecordBuffer<CoupledRow>,
     segments: RecordBuffer<Segment>,
     pub coupled_idx: Buffer<u32>,
     pub coupled_entries: Buffer<u32>,
-    /// Those for several right-hand sides.
+    /// Those for several right-hand sides, and what they are made of.
     shares: OnceLock<ShareLists>,
+    of_one: ListsOfOne,
 }
 
 /// The records of a plan on the host.
@@ -168,21 +169,22 @@ impl DeviceLists {
             coupled_idx: uploads.add(&lists.coupled_idx)?,
             coupled_entries: uploads.add(&lists.coupled_entries)?,
             shares: OnceLock::new(),
+            of_one: ListsOfOne::of(lists),
         })
     }
 
-    /// The lists for several right-hand sides, made for the first of such solves: many matrices see none. The levels are those of
-    /// the lists, or others of the same.
+    /// The lists for several right-hand sides, made for the first of such solves: many matrices see none. The levels of the way down
+    /// are those of the lists, or others of the same.
     pub fn shares(
         &self,
         stream: &Stream,
         tree: &AssemblyTree,
-        levels: [&RecordBuffer<Level>; 2],
+        down: Option<&[Level]>,
     ) -> Result<&ShareLists, DeviceError> {
         if let Some(shares) = self.shares.get() {
             return Ok(shares);
         }
-        let shares = ShareLists::new(stream, tree, self, levels)?;
+        let shares = ShareLists::new(stream, tree, &self.of_one, down)?;
         // Another thread may have been faster.
         Ok(self.shares.get_or_init(|| shares))
     }

@@ -5,7 +5,7 @@ use luge_gpu_kernels::frontal::solve::layout::{
     LargeTask, Level, ListsBuffers, MOST_SHARES, WHOLE, shares_of_block, shares_of_warp,
 };
 
-use super::plan::DeviceLists;
+use super::plan::Lists;
 use crate::tree::AssemblyTree;
 
 /// What of [`DeviceLists`] is another one for several right-hand sides: a task for each share of them in place of one for a whole
@@ -33,23 +33,41 @@ fn in_shares<V: Copy>(
     (shares, before)
 }
 
+/// Lists for one right-hand side, on the host.
+#[derive(Debug)]
+pub(super) struct ListsOfOne {
+    levels: Vec<Level>,
+    warps: [Vec<u32>; 2],
+    blocks: [Vec<LargeTask>; 2],
+}
+
+impl ListsOfOne {
+    pub fn of(lists: &Lists) -> Self {
+        Self {
+            levels: lists.levels.clone(),
+            warps: [lists.warps_up.clone(), lists.warps_down.clone()],
+            blocks: [lists.blocks_up.clone(), lists.blocks_down.clone()],
+        }
+    }
+}
+
 impl ShareLists {
+    /// From those for one right-hand side; `down` are the levels of the way down if they are others.
     pub fn new(
         stream: &Stream,
         tree: &AssemblyTree,
-        lists: &DeviceLists,
-        levels: [&RecordBuffer<Level>; 2],
+        of_one: &ListsOfOne,
+        down: Option<&[Level]>,
     ) -> Result<Self, DeviceError> {
         let rows = |front: u32| tree.fronts()[front as usize].size();
-        let warps = |list: &Buffer<u32>| {
+        let warps = |fronts: &Vec<u32>| {
             let share = |&front: &u32, share| {
                 let first = front.checked_mul(MOST_SHARES);
                 first.expect("a device has memory for fewer than 2²⁹ fronts") + share
             };
-            let fronts = stream.download(list)?;
-            Ok::<_, DeviceError>(in_shares(&fronts, |&s| shares_of_warp(rows(s)), share))
+            in_shares(fronts, |&s| shares_of_warp(rows(s)), share)
         };
-        let blocks = |list: &RecordBuffer<LargeTask>| {
+        let blocks = |tasks: &Vec<LargeTask>| {
             let count = |task: &LargeTask| match task.strip {
                 WHOLE => shares_of_block(rows(task.front)),
                 _ => 1,
@@ -58,15 +76,16 @@ impl ShareLists {
                 strip: task.strip - share,
                 ..*task
             };
-            let tasks = stream.download_records(list)?;
-            Ok::<_, DeviceError>(in_shares(&tasks, count, share))
+            in_shares(tasks, count, share)
         };
-        let (warps_up, before_warps_up) = warps(&lists.warps_up)?;
-        let (warps_down, before_warps_down) = warps(&lists.warps_down)?;
-        let (blocks_up, before_blocks_up) = blocks(&lists.blocks_up)?;
-        let (blocks_down, before_blocks_down) = blocks(&lists.blocks_down)?;
-        let ends = |levels: &RecordBuffer<Level>| {
-            let mut levels = stream.download_records(levels)?;
+        let [(warps_up, before_warps_up), (warps_down, before_warps_down)] =
+            of_one.warps.each_ref().map(warps);
+        let [
+            (blocks_up, before_blocks_up),
+            (blocks_down, before_blocks_down),
+        ] = of_one.blocks.each_ref().map(blocks);
+        let ends = |levels: &[Level]| {
+            let mut levels = levels.to_vec();
             for level in &mut levels {
                 for (end, before) in [
                     (&mut level.warps_up, &before_warps_up),
@@ -79,10 +98,9 @@ impl ShareLists {
             }
             stream.upload_records(&levels)
         };
-        let [up, down] = levels;
         // Done when it returns, so solves on other streams see them.
         Ok(Self {
-            levels: [ends(up)?, ends(down)?],
+            levels: [ends(&of_one.levels)?, ends(down.unwrap_or(&of_one.levels))?],
             warps: [stream.upload(&warps_up)?, stream.upload(&warps_down)?],
             blocks: [
                 stream.upload_records(&blocks_up)?,

@@ -359,8 +359,8 @@ fn batches_on_the_device_stay_there() {
             let solved = batch.solve_on_device(&mut x, 2, transpose).unwrap();
             let moved = stream.device().transfers().to_host_bytes - before.to_host_bytes;
             if is_tree {
-                // Reports; and the values of the one that failed, twice at most.
-                let most = 2 * 8 * nnz as u64 + count * 400;
+                // Reports, with the measures of a check; and the values of the one that failed, twice at most.
+                let most = 2 * 8 * nnz as u64 + count * (400 + 1024);
                 assert!(moved < most, "{at}: {moved} bytes");
             }
             let x = stream.download(&x).unwrap();

@@ -117,7 +117,10 @@ fn the_inform_tells_which_engine_ran_and_what_it_cost() {
     let (b, _) = known_solution(&a);
     let inform_of = |engine| {
         let options = on_device(engine).estimate_condition(true);
-        factorize(&a, options).unwrap().solve(&b).unwrap().inform
+        let mut factors = factorize(&a, options).unwrap();
+        // What its check takes is predicted, too.
+        factors.refactorize(&a).unwrap();
+        factors.solve(&b).unwrap().inform
     };
     let tree = inform_of(DeviceEngine::Tree);
     assert_eq!(inform_of(DeviceEngine::Auto).code_path, tree.code_path);

@@ -8,7 +8,7 @@ use luge_gpu_kernels::frontal::solve::layout::{
 use super::plan::Lists;
 use crate::tree::AssemblyTree;
 
-/// What of [`DeviceLists`] is another one for several right-hand sides: a task for each share of them in place of one for a whole
+/// What of the lists of a solve is another one for several right-hand sides: a task for each share of them in place of one for a whole
 /// or a small front.
 #[derive(Debug)]
 pub(super) struct ShareLists {

@@ -58,9 +58,10 @@ pub(crate) const TRUSTED_GROWTH: f64 = 1e6;
 /// matrix worth a condition estimate before it is accepted.
 const SUSPICIOUS_PIVOTS: f64 = 512.0;
 
-/// As long as each pivot stays within this factor of what it was, rows and columns have kept their
-/// scale, and what is small in the norm of the matrix is small in each of its rows.
-pub(crate) const SAME_SCALE: f64 = 1e6;
+/// As long as each pivot stays within this factor of what it was, rows and columns have about kept their scale. Errors that the
+/// norm of a matrix hides in rows that became small are errors of a [bound] as well, so this need not be close: conductances of
+/// 10⁻¹² to ground that vanish in rounding, as the smallest ones of circuits do, change a pivot by 10⁸.
+pub(crate) const SAME_SCALE: f64 = 1e9;
 
 /// Whether factors in a type with this ε are as good as any are for B: their growth and checksum are small, and no pivot was
 /// replaced.

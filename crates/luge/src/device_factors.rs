@@ -161,13 +161,18 @@ impl<W> DeviceFactors<W> {
     /// The bound of one pass, if a check left no doubt in the factors: growth and checksum are small, also beside A, no digits
     /// were lost, and pivots are about as large as they were.
     pub(crate) fn trusted(&self, shared: &Shared) -> Option<f64> {
-        let DeviceCheck { quality, max_value } = self.engine.resident()?.check()?;
+        let DeviceCheck {
+            quality,
+            max_product,
+            max_residual,
+            max_value,
+        } = self.engine.resident()?.check()?;
         let epsilon = self.engine.report().epsilon;
         let range = ordinary(epsilon);
         let bound = bound(BoundOf {
             epsilon,
-            product: quality.max_product,
-            residual: quality.max_residual,
+            product: max_product,
+            residual: max_residual,
             norm_a: max_value,
             exponent: self.inverse_exponent(),
         });

@@ -18,43 +18,7 @@ use super::solve::layout::FrontRecord;
 use super::solve::scaled::shifted;
 use crate::maxima::{MAX_WARPS, raise};
 
-/// What is measured of all columns: places among [`measure::STRIDE`] words, zero before, of which blocks in turn have
-/// [`measure::COPIES`]. All are maxima, of the bits of a number that is not negative, which are ordered as the numbers are, with NaN
-/// above all; or of the complement of such bits: a minimum.
-pub mod measure {
-    /// Largest growth.
-    pub const GROWTH: usize = 0;
-    /// Largest checksum; infinite where a growth is too large to tell, or an entry right of the diagonal blocks is no number.
-    pub const CHECKSUM: usize = 1;
-    /// Largest norm of a column of B.
-    pub const NORM: usize = 2;
-    /// Complement of the smallest one.
-    pub const LEAST_NORM: usize = 3;
-    /// Largest ‖ |L|·|U|·e_k ‖₁.
-    pub const PRODUCT: usize = 4;
-    /// Largest |wᵀ·(B − L·U)·e_k|.
-    pub const RESIDUAL: usize = 5;
-    /// Largest magnitude of a pivot.
-    pub const PIVOT: usize = 6;
-    /// Complement of the smallest one.
-    pub const LEAST_PIVOT: usize = 7;
-    /// Complement of the smallest quotient of a pivot and ‖ |L|·|U|·e_k ‖₁ of its column.
-    pub const LEAST_RELATIVE_PIVOT: usize = 8;
-    /// Largest quotient of a pivot and the one that was there before.
-    pub const GROWN_PIVOT: usize = 9;
-    /// Complement of the smallest one.
-    pub const SHRUNK_PIVOT: usize = 10;
-    /// Largest magnitude of a value of A that is an entry of B.
-    pub const VALUE: usize = 11;
-    /// Number of them.
-    pub const LEN: usize = 12;
-    /// How far copies are apart: a line of the cache.
-    pub const STRIDE: usize = 16;
-    /// Number of copies: the atomics of all blocks would wait for each other at one.
-    pub const COPIES: usize = 8;
-    /// Words of all copies.
-    pub const WORDS: usize = STRIDE * COPIES;
-}
+pub mod measure;
 
 /// Copies of the sums over columns of U, for blocks in turn: nearly all fronts may have something for one column.
 const SUM_COPIES: usize = 8;
@@ -124,6 +88,8 @@ pub struct Checked<T: Field> {
     pub factors: Global<T>,
     /// Parts of the rows of U.
     pub tiles: Records<Tile>,
+    /// Exponents, at most 0, of the weights of columns: how much less a column of B is in A than the largest scaling would make it.
+    pub weights: Global<i32>,
 }
 
 /// B by columns in the order of elimination, as values of A.
@@ -167,8 +133,8 @@ pub struct Sums<W: Field> {
     pub residuals: GlobalMut<u64>,
     /// ‖ |L|·|U|·e_k ‖₁ in units of 2⁻¹² of it, each addend rounded up; in as many copies.
     pub products: GlobalMut<u64>,
-    /// Magnitudes of the pivots that were there before.
-    pub old_pivots: GlobalMut<f64>,
+    /// Magnitudes of the pivots: of those that were there before until [`check_columns`](fn@check_columns) has compared them.
+    pub pivots: GlobalMut<f64>,
     /// See [`measure`].
     pub measures: GlobalMut<u64>,
 }
@@ -334,10 +300,16 @@ impl<T: Field> Checked<T> {
         (front, e - front.start)
     }
 
-    /// What a lane of a group has of the column of L of pivot `e`, its own one included.
+    /// The magnitude of pivot number `j` of a front.
     #[inlined]
-    fn column_of_l(self, e: u32, lane: u32) -> OfL<T::Wide> {
-        let (front, j) = self.place(e);
+    fn pivot(self, front: Front, j: u32) -> f64 {
+        let pivot = self.factors.get(front.column(j) + j as usize);
+        pivot.magnitude().to_f64()
+    }
+
+    /// What a lane of a group has of the column of L of pivot number `j` of a front, its own one included.
+    #[inlined]
+    fn column_of_l(self, (front, j): (Front, u32), lane: u32) -> OfL<T::Wide> {
         let pivot_row = |i: u32| front.start + self.order.get((front.start + i) as usize);
         let mut sums = OfL {
             size: 0.0,
@@ -501,7 +473,7 @@ impl<W: Field<Real = f64>> Column<W> {
 
 /// Notes the magnitudes of the pivots, before others take their place, sums up the segments of B, and clears the measures.
 ///
-/// Threads: a grid-stride loop, a pivot an iteration; then a [group](GROUP) of lanes a segment. Writes: `old_pivots`,
+/// Threads: a grid-stride loop, a pivot an iteration; then a [group](GROUP) of lanes a segment. Writes: `pivots`,
 /// `segment_norms`, `segment_sums` and `segment_values` of a pivot or segment by its thread or group alone; `measures` by the first
 /// threads of the grid. Shared memory: none. Launch: 1-D, a multiple of 32 threads. Preconditions: `front_of` names for each pivot a
 /// front that has it; `factors` has the panels of all fronts; the columns have rows below n and places of values.
@@ -509,7 +481,7 @@ impl<W: Field<Real = f64>> Column<W> {
     T = [f32, f64, Complex<f64>],
     max_threads(256),
     require(
-        sums.old_pivots.len() == checked.front_of.len(),
+        sums.pivots.len() == checked.front_of.len(),
         columns.rows.len() == columns.source.len(),
         sums.segment_norms.len() == columns.segments.len(),
         sums.segment_sums.len() == columns.segments.len(),
@@ -527,8 +499,7 @@ pub unsafe fn begin_check<T: Field>(
     }
     for e in thread::grid_stride(checked.front_of.len()) {
         let (front, j) = checked.place(e as u32);
-        let pivot = checked.factors.get(front.column(j) + j as usize);
-        sums.old_pivots.set(e, pivot.magnitude().to_f64());
+        sums.pivots.set(e, checked.pivot(front, j));
     }
     let num_segments = columns.segments.len() as u32;
     for_groups(num_segments, |number, lane| {
@@ -548,10 +519,10 @@ pub unsafe fn begin_check<T: Field>(
     });
 }
 
-/// Sums up each column of B and of L, and begins the sums over columns of U.
+/// Sums up each column of B and of L, compares the pivots with those before, and begins the sums over columns of U.
 ///
-/// Threads: a [group](GROUP) of lanes a column, in a grid stride. Writes: `norms`, `weighted`, `sizes`, and all copies of
-/// `residuals` and `products` of a column by its group alone; `measures` by atomics. Shared memory: static, 0.1 KB. Launch: 1-D, a
+/// Threads: a [group](GROUP) of lanes a column, in a grid stride. Writes: `norms`, `weighted`, `sizes`, `pivots`, and all copies of
+/// `residuals` and `products` of a column by its group alone; `measures` by atomics. Shared memory: static, 0.3 KB. Launch: 1-D, a
 /// multiple of 32 threads. Preconditions: those of [`begin_check`](fn@begin_check), behind which it is.
 #[kernel(
     T = [f32, f64, Complex<f64>],
@@ -560,6 +531,7 @@ pub unsafe fn begin_check<T: Field>(
         columns.rows.len() == columns.source.len(),
         columns.segment_ptr.len() == columns.col_ptr.len(),
         columns.col_ptr.len() == checked.front_of.len() + 1,
+        sums.pivots.len() == checked.front_of.len(),
         sums.norms.len() == checked.front_of.len(),
         sums.weighted.len() == checked.front_of.len(),
         sums.sizes.len() == checked.front_of.len(),
@@ -575,7 +547,7 @@ pub unsafe fn check_columns<T: Field>(
 ) {
     let n = checked.front_of.len() as u32;
     let copies = sums.copies();
-    let mut largest = 0.0;
+    let mut found = Found::<{ measure::LEN - measure::OF_SUMS }>::NONE;
     for_groups(n, |e, lane| {
         let mut column = Column::NONE;
         let mut of_l = OfL {
@@ -597,15 +569,21 @@ pub unsafe fn check_columns<T: Field>(
                 let [begin, end] = [0, 1].map(|next| columns.col_ptr.get((e + next) as usize));
                 column = columns.sum::<T>(e, (begin + lane, end));
             }
-            of_l = checked.column_of_l(e, lane);
+            let place = checked.place(e);
+            of_l = checked.column_of_l(place, lane);
+            if lane == 0 {
+                let (pivot, old) = (checked.pivot(place.0, place.1), sums.pivots.get(e as usize));
+                sums.pivots.set(e as usize, pivot);
+                found.largest(measure::PIVOT - measure::OF_SUMS, pivot);
+                found.smallest(measure::LEAST_PIVOT - measure::OF_SUMS, pivot);
+                let ratio = pivot / old;
+                found.largest(measure::GROWN_PIVOT - measure::OF_SUMS, ratio);
+                found.smallest(measure::SHRUNK_PIVOT - measure::OF_SUMS, ratio);
+            }
         }
-        let Column {
-            norm,
-            sum,
-            largest: of_column,
-        } = column.joined();
+        let Column { norm, sum, largest } = column.joined();
         let (size, weighted) = (joined(of_l.size), joined(of_l.weighted));
-        largest = Real::max(largest, of_column);
+        found.largest(measure::VALUE - measure::OF_SUMS, largest);
         if e < n && lane == 0 {
             let at = e as usize;
             sums.norms.set(at, norm);
@@ -625,9 +603,9 @@ pub unsafe fn check_columns<T: Field>(
             copy += GROUP;
         }
     });
-    let of_warps = shared_array![u64; MAX_WARPS];
-    let first = own_measures() + measure::VALUE;
-    raise(sums.measures, first, [largest.to_bits()], of_warps);
+    let of_warps = shared_array![u64; (measure::LEN - measure::OF_SUMS) * MAX_WARPS];
+    let first = own_measures() + measure::OF_SUMS;
+    raise(sums.measures, first, found.measures, of_warps);
 }
 
 /// Adds wᵀ·L times each column of U, and |L|·|U|.
@@ -683,13 +661,15 @@ fn own_measures() -> usize {
     thread::block_idx_x() as usize % measure::COPIES * measure::STRIDE
 }
 
-/// What a lane has found of its columns.
+/// What a lane has found of its columns, of so many measures.
 #[derive(Clone, Copy)]
-struct Found {
-    measures: [u64; measure::LEN],
+struct Found<const N: usize> {
+    measures: [u64; N],
 }
 
-impl Found {
+impl<const N: usize> Found<N> {
+    const NONE: Self = Self { measures: [0; N] };
+
     /// Takes in a number of which the largest is wanted, or NaN.
     #[inlined]
     fn largest(&mut self, which: usize, number: f64) {
@@ -733,11 +713,12 @@ fn sum_of_copies(words: GlobalMut<u64>, copies: usize, len: usize, at: usize) ->
 
 /// Measures what was summed up, and looks whether entries right of the diagonal blocks are numbers.
 ///
-/// Threads: a grid-stride loop, an entry or a column an iteration. Writes: `measures` by atomics. Shared memory: static, 0.8 KB.
+/// Threads: a grid-stride loop, an entry or a column an iteration. Writes: `measures` by atomics. Shared memory: static, 0.4 KB.
 /// Launch: 1-D, a multiple of 32 threads, behind [`check_products`](fn@check_products). Preconditions: those of
-/// [`check_columns`](fn@check_columns); `old_pivots` are magnitudes.
+/// [`check_columns`](fn@check_columns).
 #[kernel(T = [f32, f64, Complex<f64>], max_threads(256), require(
-    sums.old_pivots.len() == checked.front_of.len(),
+    sums.pivots.len() == checked.front_of.len(),
+    checked.weights.len() == checked.front_of.len(),
     sums.measures.len() == measure::WORDS
 ))]
 pub unsafe fn check_measures<T: Field>(
@@ -745,9 +726,7 @@ pub unsafe fn check_measures<T: Field>(
     coupling: Global<T>,
     sums: Sums<T::Wide>,
 ) {
-    let mut found = Found {
-        measures: [0; measure::LEN],
-    };
+    let mut found = Found::<{ measure::OF_SUMS }>::NONE;
     for p in thread::grid_stride(coupling.len()) {
         if !coupling.get(p).is_number() {
             found.largest(measure::CHECKSUM, f64::INFINITY);
@@ -757,9 +736,8 @@ pub unsafe fn check_measures<T: Field>(
     for e in thread::grid_stride(n) {
         let norm = sums.norms.get(e);
         let exponent = scale(norm);
-        let (front, j) = checked.place(e as u32);
-        let pivot = checked.factors.get(front.column(j) + j as usize);
-        let old_pivot = sums.old_pivots.get(e);
+        let pivot = sums.pivots.get(e);
+        let weight = power_of_two(checked.weights.get(e));
         let units = sum_of_copies(sums.products, copies, n, e);
         let product = if units < MOST_PRODUCT {
             units as f64 * power_of_two(exponent - PRODUCT_BITS)
@@ -784,16 +762,10 @@ pub unsafe fn check_measures<T: Field>(
         found.largest(measure::CHECKSUM, residual / norm);
         found.largest(measure::NORM, norm);
         found.smallest(measure::LEAST_NORM, norm);
-        found.largest(measure::PRODUCT, product);
-        found.largest(measure::RESIDUAL, residual);
-        let pivot = pivot.magnitude().to_f64();
-        found.largest(measure::PIVOT, pivot);
-        found.smallest(measure::LEAST_PIVOT, pivot);
+        found.largest(measure::PRODUCT, product * weight);
+        found.largest(measure::RESIDUAL, residual * weight);
         found.smallest(measure::LEAST_RELATIVE_PIVOT, pivot / product);
-        let ratio = pivot / old_pivot;
-        found.largest(measure::GROWN_PIVOT, ratio);
-        found.smallest(measure::SHRUNK_PIVOT, ratio);
     }
-    let of_warps = shared_array![u64; measure::LEN * MAX_WARPS];
+    let of_warps = shared_array![u64; measure::OF_SUMS * MAX_WARPS];
     raise(sums.measures, own_measures(), found.measures, of_warps);
 }

@@ -21,10 +21,15 @@ use crate::tree::AssemblyTree;
 /// What a check measured.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct DeviceCheck {
-    /// Growth, checksum and range of the factors, as the CPU measures them; columns, perturbed and delayed pivots are not told
-    /// here. The growth is at most by 2⁻¹² too large for each front that a column is in, and infinite from 2²⁸ on; the checksum is
+    /// Growth, checksum and range of the factors, as the CPU measures them; columns, perturbed and delayed pivots, product and
+    /// residual are not told here. The growth is at most by 2⁻¹² too large for each front that a column is in, and infinite from 2²⁸ on; the checksum is
     /// infinite where the growth is above [`MOST_GROWTH`](luge_gpu_kernels::frontal::check::MOST_GROWTH).
     pub quality: Quality,
+    /// max over columns k of ‖ |L|·|U|·e_k ‖₁ times the weight of the column: min Dc / Dc(k) · min Dr / min Dr(i), where i goes over
+    /// the rows of the fronts that have the column. Divided by min Dr · min Dc it is a bound of Dr⁻¹·|L|·|U|·Dc⁻¹.
+    pub max_product: f64,
+    /// max over columns k of |wᵀ·(B − L·U)·e_k|, weighted likewise.
+    pub max_residual: f64,
     /// Largest magnitude of a value of A in the diagonal blocks of B.
     pub max_value: f64,
 }
@@ -34,6 +39,7 @@ pub struct DeviceCheck {
 pub(super) struct CheckPlan {
     front_of: Buffer<u32>,
     tiles: RecordBuffer<Tile>,
+    weights: Buffer<i32>,
     /// B by columns in the order of elimination.
     col_ptr: Buffer<u32>,
     segments: RecordBuffer<Segment>,
@@ -53,7 +59,7 @@ pub(super) struct CheckMemory<T: DeviceScalar> {
     sizes: Buffer<f64>,
     residuals: Buffer<u64>,
     products: Buffer<u64>,
-    old_pivots: Buffer<f64>,
+    pivots: Buffer<f64>,
     measures: Buffer<u64>,
     on_host: PinnedBuffer<u64>,
 }
@@ -84,6 +90,33 @@ fn num_tiles(tree: &AssemblyTree) -> u64 {
         .map(|front| of_front(front.pivots, front.below))
         .sum()
 }
+
+/// The exponent of the weight of each column, in the order of elimination: what is small in a column of B may be large in a row
+/// of A, but only in rows in which the column has entries.
+fn weights(tree: &AssemblyTree, placement: &Placement<'_>, threads: usize) -> Vec<i32> {
+    let (rows, cols) = placement.placed(tree.perm(), threads);
+    let exponents = || rows.exponents.iter().chain(&cols.exponents);
+    if exponents().any(|exponent| exponent.abs() > TAMEST_EXPONENT) {
+        return vec![0; tree.n()];
+    }
+    let mut least_rows = vec![i32::MAX; tree.n()];
+    for (number, front) in tree.fronts().iter().enumerate() {
+        let below = tree.rows_below(number).iter().map(|&row| row as usize);
+        let of_front = || front.pivot_range().chain(below.clone());
+        let least = of_front().map(|e| rows.exponents[e]).min();
+        for e in of_front() {
+            least_rows[e] = least_rows[e].min(least.unwrap_or(i32::MAX));
+        }
+    }
+    let least = |exponents: &[i32]| exponents.iter().copied().min().unwrap_or(0);
+    let all = least(&rows.exponents) + least(&cols.exponents);
+    let own = least_rows.iter().zip(&cols.exponents);
+    own.map(|(&row, &col)| all - row - col).collect()
+}
+
+/// With a larger exponent of the scaling, what underflows in B may be large in A, of which roundings do not tell: columns have no
+/// weights then.
+const TAMEST_EXPONENT: i32 = 120;
 
 /// Parts of long columns of B.
 fn num_segments(tree: &AssemblyTree) -> u64 {
@@ -207,6 +240,7 @@ impl CheckPlan {
         Ok(Self {
             front_of: stream.upload(&front_of)?,
             tiles: stream.upload_records(&tiles(tree))?,
+            weights: stream.upload(&weights(tree, placement, threads))?,
             col_ptr: stream.upload(&col_ptr)?,
             segments: stream.upload_records(&segments)?,
             segment_ptr: stream.upload(&segment_ptr)?,
@@ -216,7 +250,7 @@ impl CheckPlan {
     }
 
     fn bytes(tree: &AssemblyTree) -> u64 {
-        let words = 3 * tree.n() + 2 * tree.nnz() + 2;
+        let words = 4 * tree.n() + 2 * tree.nnz() + 2;
         let records = num_tiles(tree) * size_of::<Tile>() as u64
             + num_segments(tree) * size_of::<Segment>() as u64;
         words as u64 * size_of::<u32>() as u64 + records
@@ -236,7 +270,7 @@ impl<T: DeviceScalar> CheckMemory<T> {
             sizes: stream.alloc(n)?,
             residuals: stream.alloc(copies * n * components::<T>())?,
             products: stream.alloc(copies * n)?,
-            old_pivots: stream.alloc(n)?,
+            pivots: stream.alloc(n)?,
             measures: stream.alloc(measure::WORDS)?,
             on_host: stream.device().alloc_pinned(measure::WORDS)?,
         })
@@ -253,7 +287,7 @@ impl<T: DeviceScalar> CheckMemory<T> {
             sizes: &mut self.sizes,
             residuals: &mut self.residuals,
             products: &mut self.products,
-            old_pivots: &mut self.old_pivots,
+            pivots: &mut self.pivots,
             measures: &mut self.measures,
         }
     }
@@ -274,8 +308,6 @@ impl<T: DeviceScalar> CheckMemory<T> {
                 checksum: largest(measure::CHECKSUM),
                 max_norm: largest(measure::NORM),
                 min_norm: smallest(measure::LEAST_NORM),
-                max_product: largest(measure::PRODUCT),
-                max_residual: largest(measure::RESIDUAL),
                 max_pivot: largest(measure::PIVOT),
                 min_pivot: smallest(measure::LEAST_PIVOT),
                 min_relative_pivot: smallest(measure::LEAST_RELATIVE_PIVOT),
@@ -283,6 +315,8 @@ impl<T: DeviceScalar> CheckMemory<T> {
                 min_pivot_ratio: smallest(measure::SHRUNK_PIVOT),
                 ..Quality::default()
             },
+            max_product: largest(measure::PRODUCT),
+            max_residual: largest(measure::RESIDUAL),
             max_value: largest(measure::VALUE),
         })
     }
@@ -397,6 +431,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
             order: solve_state.order(),
             factors: &self.factors,
             tiles: &plan.tiles,
+            weights: &plan.weights,
         }
     }
 

@@ -10,7 +10,7 @@ use luge_frontal::gpu::{
 };
 use luge_frontal::{Full, Lower, Storage};
 use luge_solve::gpu::RefineScalar;
-use luge_sparse::{CancelFlag, Form, PivotKind, PivotPolicy, Quality};
+use luge_sparse::{CancelFlag, Form, PivotKind, PivotPolicy};
 
 use crate::backend::{Field, Limits};
 use crate::determinant::Determinant;
@@ -48,24 +48,24 @@ impl TreeQuality {
     /// The growth, estimated by the largest magnitudes where no check measured it; see [`Inform::growth`](crate::Inform::growth).
     pub(crate) fn growth(&self) -> f64 {
         match self.measured() {
-            Some(quality) => quality.growth,
+            Some(check) => check.quality.growth,
             None if self.max_b == 0.0 => 0.0,
             None => self.product() / self.max_b,
         }
     }
 
-    /// The largest entry of |L|·|U| but for the number of its terms, or, of factors that were checked, more than it.
+    /// The largest entry of |L|·|U| but for the number of its terms, or, of factors that were checked, more than that of
+    /// Dr⁻¹·|L|·|U|·Dc⁻¹ times min Dr · min Dc.
     pub(crate) fn product(&self) -> f64 {
         match self.measured() {
-            Some(quality) => quality.max_product,
+            Some(check) => check.max_product,
             None => self.max_u * self.max_l.max(1.0),
         }
     }
 
     /// What a check measured, if its sums were not too large for it.
-    fn measured(&self) -> Option<Quality> {
-        let quality = self.check?.quality;
-        quality.growth.is_finite().then_some(quality)
+    fn measured(&self) -> Option<DeviceCheck> {
+        self.check.filter(|check| check.quality.growth.is_finite())
     }
 }
 
@@ -764,6 +764,8 @@ where
 
 #[cfg(test)]
 mod tests {
+    use luge_sparse::Quality;
+
     use super::*;
 
     #[test]
@@ -775,9 +777,10 @@ mod tests {
             check: Some(DeviceCheck {
                 quality: Quality {
                     growth,
-                    max_product: 7.0,
                     ..Quality::default()
                 },
+                max_product: 7.0,
+                max_residual: 0.0,
                 max_value: 1.0,
             }),
             ..TreeQuality::default()

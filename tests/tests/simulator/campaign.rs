@@ -90,12 +90,17 @@ const ONCE_FAILED_SYMMETRIC: [u64; 7] = [
 /// Of symmetric matrices on a device: factors that were restored with other pivots after a refused refactorization.
 const ONCE_FAILED_ON_A_DEVICE: [u64; 1] = [0x595a_db1a_0f68_0a48];
 
+/// Of general matrices on a device: refactorizations that were probed beside a check, whose product a report of factors lacked.
+const ONCE_FAILED_BESIDE_CHECKS: [u64; 2] = [0x08be_7918_a6c4_44b0, 0x6e4c_7683_4d90_975e];
+
 #[test]
 fn what_once_failed_holds() {
     let general = ONCE_FAILED.map(|seed| (seed, false, Backend::Cpu));
     let symmetric = ONCE_FAILED_SYMMETRIC.map(|seed| (seed, true, Backend::Cpu));
     let on_a_device = ONCE_FAILED_ON_A_DEVICE.map(|seed| (seed, true, Backend::Simulator));
-    let steps = general.into_iter().chain(symmetric).chain(on_a_device);
+    let beside_checks = ONCE_FAILED_BESIDE_CHECKS.map(|seed| (seed, false, Backend::Simulator));
+    let on_devices = on_a_device.into_iter().chain(beside_checks);
+    let steps = general.into_iter().chain(symmetric).chain(on_devices);
     for (seed, symmetric, backend) in steps {
         let settings = Settings {
             symmetric,

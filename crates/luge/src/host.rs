@@ -35,10 +35,6 @@ use crate::reductions::sum_in_lanes;
 use crate::stored::Rows;
 use crate::threads::Threads;
 
-/// Factors of a scaling within 2^±this, and right-hand sides whose largest entry is, are applied by
-/// plain multiplications: no product of a few of them leaves the range of `f64`.
-const TAME_EXPONENT: i32 = 120;
-
 /// Products with inverse scale factors below this are not known to be more than what underflow left of them.
 const SMALLEST_PRODUCT: f64 = 1e-200;
 
@@ -435,7 +431,7 @@ impl<F: FrontalScalar, P: HostPlan<F>> HostAnalysis<F, P> {
         }
         let largest = plan.source().iter().fold(0, |max, &p| max.max(p));
         assert!(nnz == 0 || (largest as usize) < nnz, "entries of A");
-        let tame = is_tame(&transform.scaling);
+        let tame = transform.scaling.is_tame();
         let inverse_exponent = inverse_exponent(&transform.scaling);
         Ok(Arc::new(Self {
             transform,
@@ -545,17 +541,6 @@ impl EntryScaling {
     }
 }
 
-/// Whether these factors can be applied by plain multiplications.
-fn is_tame(scaling: &Scaling) -> bool {
-    let range = 2f64.powi(TAME_EXPONENT);
-    // Without a way out, so that it is done in lanes.
-    let are_tame = |factors: &[f64]| {
-        let is_tame = |&f: &f64| (f <= range) & (f * range >= 1.0);
-        factors.iter().fold(true, |all, f| all & is_tame(f))
-    };
-    are_tame(&scaling.rows) && are_tame(&scaling.cols)
-}
-
 /// Bytes that a factorization takes for each row, beside the factors, and whatever the matrix.
 const BYTES_PER_ROW: u64 = 176;
 const BYTES_BESIDE: u64 = 48 << 10;
@@ -625,7 +610,7 @@ impl<F: FrontalScalar, P: HostPlan<F>> AnyHost<F::Wide> for HostAnalysis<F, P> {
             EntryScaling::new(stored, by_columns, &scaling, source, &limits.cancel)?;
         memory.shrink_to(held + entry_scaling.bytes());
         Ok(Arc::new(Self {
-            tame: is_tame(&scaling),
+            tame: scaling.is_tame(),
             inverse_exponent: inverse_exponent(&scaling),
             transform: Transform {
                 scaling: Arc::new(scaling),
@@ -1235,7 +1220,7 @@ impl<F: FrontalScalar, P: HostPlan<F>> HostEngine<F::Wide> for HostFactors<F, P>
         };
         let n = enter.len().max(1);
         let (mut y, of_y) = self.borrow_scratch(x.len())?;
-        let range = 2f64.powi(4 * TAME_EXPONENT);
+        let range = 2f64.powi(4 * Scaling::TAME_EXPONENT);
         for x in x.chunks_exact(n) {
             cancel.check()?;
             y.extend(enter.iter().map(|&old| {

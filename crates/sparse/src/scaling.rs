@@ -15,6 +15,21 @@ pub struct Scaling {
 }
 
 impl Scaling {
+    /// Factors within 2^±this are tame: no product of a few of them leaves the range of `f64`, and nothing that matters for A
+    /// becomes zero by underflow in B.
+    pub const TAME_EXPONENT: i32 = 120;
+
+    /// Whether all factors are [tame](Self::TAME_EXPONENT).
+    pub fn is_tame(&self) -> bool {
+        let range = 2f64.powi(Self::TAME_EXPONENT);
+        // Without a way out, so that it is done in lanes.
+        let are_tame = |factors: &[f64]| {
+            let is_tame = |&f: &f64| (f <= range) & (f * range >= 1.0);
+            factors.iter().fold(true, |all, f| all & is_tame(f))
+        };
+        are_tame(&self.rows) && are_tame(&self.cols)
+    }
+
     /// The ratio of the largest to the smallest of the row factors or of the column factors, whichever
     /// is larger; 1 if there are none.
     pub fn span(&self) -> f64 {

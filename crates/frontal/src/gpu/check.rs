@@ -22,8 +22,9 @@ use crate::tree::AssemblyTree;
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct DeviceCheck {
     /// Growth, checksum and range of the factors, as the CPU measures them; columns, perturbed and delayed pivots, product and
-    /// residual are not told here. The growth is at most by 2⁻¹² too large for each front that a column is in, and infinite from 2²⁸ on; the checksum is
-    /// infinite where the growth is above [`MOST_GROWTH`](luge_gpu_kernels::frontal::check::MOST_GROWTH).
+    /// residual are not told here. The growth is at most by 2⁻¹² too large for each front that a column is in, and infinite from 2²⁸
+    /// on; the checksum is infinite where the growth is above
+    /// [`MOST_GROWTH`](luge_gpu_kernels::frontal::check::MOST_GROWTH).
     pub quality: Quality,
     /// max over columns k of ‖ |L|·|U|·e_k ‖₁ times the weight of the column: min Dc / Dc(k) · min Dr / min Dr(i), where i goes over
     /// the rows of the fronts that have the column. Divided by min Dr · min Dc it is a bound of Dr⁻¹·|L|·|U|·Dc⁻¹.
@@ -94,11 +95,11 @@ fn num_tiles(tree: &AssemblyTree) -> u64 {
 /// The exponent of the weight of each column, in the order of elimination: what is small in a column of B may be large in a row
 /// of A, but only in rows in which the column has entries.
 fn weights(tree: &AssemblyTree, placement: &Placement<'_>, threads: usize) -> Vec<i32> {
-    let (rows, cols) = placement.placed(tree.perm(), threads);
-    let exponents = || rows.exponents.iter().chain(&cols.exponents);
-    if exponents().any(|exponent| exponent.abs() > TAMEST_EXPONENT) {
+    // What underflows in B may be large in A then, of which roundings do not tell.
+    if !placement.scaling.is_tame() {
         return vec![0; tree.n()];
     }
+    let (rows, cols) = placement.placed(tree.perm(), threads);
     let mut least_rows = vec![i32::MAX; tree.n()];
     for (number, front) in tree.fronts().iter().enumerate() {
         let below = tree.rows_below(number).iter().map(|&row| row as usize);
@@ -113,10 +114,6 @@ fn weights(tree: &AssemblyTree, placement: &Placement<'_>, threads: usize) -> Ve
     let own = least_rows.iter().zip(&cols.exponents);
     own.map(|(&row, &col)| all - row - col).collect()
 }
-
-/// With a larger exponent of the scaling, what underflows in B may be large in A, of which roundings do not tell: columns have no
-/// weights then.
-const TAMEST_EXPONENT: i32 = 120;
 
 /// Parts of long columns of B.
 fn num_segments(tree: &AssemblyTree) -> u64 {

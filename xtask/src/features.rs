@@ -55,7 +55,6 @@ pub fn features(workspace: &Workspace) -> Result<ExitCode> {
         .map(|package| package.name.as_str())
         .collect();
     check(&names, None)?;
-    let mut forwarded = Vec::new();
     let mut of_command = vec![COMMAND];
     for (feature, enables) in features_of(&metadata, FACADE)? {
         let is_of_command = enables.iter().any(|enabled| enabled == COMMAND);
@@ -71,18 +70,16 @@ pub fn features(workspace: &Workspace) -> Result<ExitCode> {
             of_command.push(feature);
             continue;
         }
-        // What is nothing to the facade itself is checked where it is something, and there with all of the kind.
-        match forwarded_to(enables) {
-            Some((package, name)) => {
-                check(&[package], Some(name))?;
-                forwarded.push(feature);
-            }
-            None => check(&[FACADE], Some(feature))?,
-        }
+        // Where a feature is something to another package, both are linted with it: of dependencies there are as many features then.
+        let mut packages = vec![FACADE];
+        packages.extend(forwarded_to(enables));
+        check(&packages, Some(&format!("{FACADE}/{feature}")))?;
     }
-    for features in [of_command, forwarded] {
-        check(&[FACADE], Some(&features.join(",")))?;
-    }
+    let of_command: Vec<_> = of_command
+        .iter()
+        .map(|feature| format!("{FACADE}/{feature}"))
+        .collect();
+    check(&[FACADE], Some(&of_command.join(",")))?;
     let tree = process::output(
         process::cargo(&workspace.root)
             .args(["tree", "--locked", "--package", FACADE, "--prefix", "none"])
@@ -121,10 +118,10 @@ fn features_of<'a>(metadata: &'a Metadata, package: &str) -> Result<Vec<(&'a str
     Ok(found)
 }
 
-/// The package and its feature, if that is all that is enabled.
-fn forwarded_to(enables: &[String]) -> Option<(&str, &str)> {
+/// The package whose feature is all that is enabled, if one is.
+fn forwarded_to(enables: &[String]) -> Option<&str> {
     match enables {
-        [only] => only.split_once('/'),
+        [only] => only.split_once('/').map(|(package, _)| package),
         _ => None,
     }
 }
@@ -143,12 +140,9 @@ mod tests {
     fn what_one_package_is_told_is_forwarded() {
         let of = |enables: &[&str]| {
             let enables: Vec<String> = enables.iter().map(|&text| text.to_owned()).collect();
-            forwarded_to(&enables).map(|(package, feature)| format!("{package} {feature}"))
+            forwarded_to(&enables).map(str::to_owned)
         };
-        assert_eq!(
-            of(&["luge-sparse/faer"]).as_deref(),
-            Some("luge-sparse faer")
-        );
+        assert_eq!(of(&["luge-sparse/faer"]).as_deref(), Some("luge-sparse"));
         assert_eq!(of(&["gpu", "luge-device/simulator"]), None);
         assert_eq!(of(&["dep:clap"]), None);
         assert_eq!(of(&[]), None);

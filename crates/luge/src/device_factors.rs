@@ -5,11 +5,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use luge_frontal::gpu::DeviceCheck;
-use luge_sparse::{PivotPolicy, Scalar};
+use luge_sparse::{PivotKind, PivotPolicy, Scalar};
 
 use crate::accuracy::{
     BoundOf, ORDINARY, ORDINARY_SINGLE, OnePass, SAME_SCALE, SLACK, TRUSTED_GROWTH, WILD, bound,
-    inverse_exponent, is_small, is_suspicious, keeps_scale, may_be_rounding,
+    inverse_exponent, is_small, is_suspicious, keeps_scale, may_be_rounding, of_definite,
 };
 use crate::attempts::Found;
 use crate::device_analysis::{AnyDeviceAnalysis, AnyDeviceEngine, ResidentEngine};
@@ -158,9 +158,18 @@ impl<W> DeviceFactors<W> {
         report.largest == 0.0 || self.holds_digits(report)
     }
 
+    /// Whether these are Cholesky factors, which cannot grow.
+    pub(crate) fn are_definite(&self) -> bool {
+        self.pivots
+            .is_some_and(|policy| policy.kind == PivotKind::Definite)
+    }
+
     /// The bound of one pass, if a check left no doubt in the factors: growth and checksum are small, also beside A, no digits
-    /// were lost, and pivots are about as large as they were.
+    /// were lost, and pivots are about as large as they were. Cholesky factors need no check.
     pub(crate) fn trusted(&self, shared: &Shared) -> Option<f64> {
+        if self.are_definite() {
+            return self.trusted_as_definite(shared);
+        }
         let DeviceCheck {
             quality,
             max_product,
@@ -181,6 +190,21 @@ impl<W> DeviceFactors<W> {
             && range.contains(&quality.max_norm)
             && keeps_scale(&quality, SAME_SCALE)
             && (shared.options.is_static() || !is_suspicious(&quality, epsilon))
+            && bound <= SLACK * shared.target;
+        is_trusted.then_some(bound)
+    }
+
+    /// The same of Cholesky factors: no pivot may be nothing but rounding, and none is above its entry of B, so that these have lost
+    /// no digits either.
+    fn trusted_as_definite(&self, shared: &Shared) -> Option<f64> {
+        let report = self.engine.report();
+        let [smallest, largest] = self.engine.resident()?.pivot_range()?;
+        let range = ordinary(report.epsilon);
+        let bound = of_definite(report.epsilon);
+        let is_trusted = range.contains(&smallest)
+            && range.contains(&report.largest)
+            && !may_be_rounding(smallest, largest, report.epsilon)
+            && !is_above(report.growth, shared.options.max_growth)
             && bound <= SLACK * shared.target;
         is_trusted.then_some(bound)
     }

@@ -369,20 +369,23 @@ impl<W: Field> DevicePath<W> {
         journal: &mut Journal,
     ) -> Result<Verdict<Judged>, Error> {
         let pivots = self.kept_pivots(old, shared);
+        let are_definite = old.are_definite();
         let engine = old
             .engine
             .resident_mut()
             .unwrap_or_else(|| unreachable!("only engines that take such values are given them"));
         let asked = shared.options.residual_check;
+        let has_checks = engine.has_checks();
         // Factors in a shorter type than the target needs are in doubt in any case.
-        let is_checked = asked != ResidualCheck::Never
-            && engine.has_checks()
+        let may_be_trusted = asked != ResidualCheck::Never
+            && (has_checks || are_definite)
             && self.epsilon() <= SLACK * shared.target
             && old.doubts.let_check();
         // Where the last check left a doubt, this one probably does, too.
-        let is_probed = asked == ResidualCheck::Always && (!is_checked || old.doubts.are_there());
+        let is_probed =
+            asked == ResidualCheck::Always && (!may_be_trusted || old.doubts.are_there());
         let measured = Measured {
-            is_checked,
+            is_checked: may_be_trusted && has_checks,
             probed: is_probed.then_some(shared),
         };
         let start = Instant::now();
@@ -405,7 +408,7 @@ impl<W: Field> DevicePath<W> {
             // Numbers out of range are measured on the host, where new pivots are searched.
             Ok(Some(probe.unwrap_or_else(|| Probe::overflowed(0))))
         };
-        if is_checked && renewed.is_ok() {
+        if may_be_trusted && renewed.is_ok() {
             let is_doubt = old.trusted(shared).is_none();
             old.doubts.note(is_doubt);
         }

@@ -320,9 +320,11 @@ fn is_accurate<W>(analysis: &dyn AnyHost<W>, quality: &Quality) -> bool {
 }
 
 /// Whether they need no probe: what follows from that for A is small too, since what is small in a column of B may be large
-/// in a row of A. `bound` is that of [`bound_of`].
+/// in a row of A. `bound` is that of [`bound_of`]. Where there is no checksum, the growth bounds the error
+/// (Higham, *Accuracy and Stability of Numerical Algorithms*, theorem 11.3), but not what underflows in a shorter type.
 fn is_trusted<W>(analysis: &dyn AnyHost<W>, quality: &Quality, bound: f64, target: f64) -> bool {
-    analysis.has_checksum() && is_accurate(analysis, quality) && bound <= SLACK * target
+    let tells_errors = analysis.has_checksum() || analysis.epsilon() <= f64::EPSILON;
+    tells_errors && is_accurate(analysis, quality) && bound <= SLACK * target
 }
 
 /// Whether no column of B is so small or large that its entries lost digits: a scaling that was made for other values may
@@ -556,7 +558,8 @@ impl<W: Field> HostPath<W> {
                     shared.target,
                 )?;
                 let is_trusted = is_trusted(old.analysis.as_ref(), quality, bound, shared.target)
-                    && keeps_scale(quality, SAME_SCALE);
+                    && keeps_scale(quality, SAME_SCALE)
+                    && !is_above(quality.growth, shared.options.max_growth);
                 if is_trusted && (is_static || !is_suspicious(quality, epsilon)) {
                     (old.probe, old.condition, old.bound) = (None, None, bound);
                     return Ok(Refactorized::Reused {

@@ -286,11 +286,17 @@ luge_sparse::setters!(DeviceColumns {
 /// [symmetric](MatrixKind::Symmetric) matrix on the CPU as well.
 ///
 /// Growth and replaced pivots are measured in every factorization, at no cost. A solve may take as long as the
-/// refactorization of a small matrix. Factors of other matrices have a checksum: on the CPU always, on a device, in the fronts of
-/// a tree, unless nothing is to be measured. They are measured by a solve only where that leaves a doubt.
+/// refactorization of a small matrix. It is spared where what follows from other measurements leaves no doubt:
+///
+/// | factors | measured beside |
+/// |---|---|
+/// | L·U on the CPU | growth and a checksum, always |
+/// | L·U on a device, in the fronts of a tree | growth and a checksum, unless nothing is to be measured |
+/// | L·D·Lᵀ on the CPU, of the type of the matrix | the growth, by columns |
+/// | L·Lᵀ on a device, of the type of the matrix | nothing: they cannot grow |
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub enum ResidualCheck {
-    /// Every time, or growth and checksum where factors have one: on a device behind the factorization, and the host waits once.
+    /// Every time, by one of these or by a solve. On a device that goes on behind the factorization, and the host waits once.
     #[default]
     Always,
     /// Where growth times ε of the factors is above the target backward error, or a checksum leaves a doubt, and always for factors

@@ -499,7 +499,7 @@ impl SymmetricPlan {
     }
 
     /// What was measured, as the policy of the CPU path takes it. There is no checksum of B − L·D·Lᵀ: what stands in its
-    /// place is what the growth lets expect.
+    /// place is what the growth lets expect, but of accepted zero pivots, which leave out what the growth does not know of.
     fn quality<F: Scalar>(measured: &SymmetricQuality) -> Quality {
         let epsilon = F::Real::epsilon().to_f64();
         Quality {
@@ -507,10 +507,15 @@ impl SymmetricPlan {
             checksum: of_growth(epsilon, measured.growth),
             min_pivot: measured.min_pivot,
             max_pivot: measured.max_pivot,
+            min_relative_pivot: measured.min_relative_pivot,
             max_norm: measured.max_norm,
             min_norm: measured.min_norm,
-            // Of no column more.
-            max_product: measured.growth * measured.max_norm,
+            max_product: measured.max_product,
+            max_residual: if measured.num_zero == 0 {
+                of_growth(epsilon, 1.0) * measured.max_product
+            } else {
+                f64::INFINITY
+            },
             num_delayed: measured.num_delayed,
             num_perturbed: measured.num_perturbed,
             first_perturbed: measured.first_perturbed,

@@ -426,24 +426,30 @@ impl<F: FrontalScalar> LdltFront<F> {
         for j in 0..pivots {
             let column = input_column(context, done, j);
             let norm = context.shared.norms[column].to_f64();
-            report.add_column(self.products[j].real().to_f64(), norm);
+            let product = self.products[j].real().to_f64();
+            report.add_column(product, norm);
             let is_first = j + 1 < pivots && entry(j, j + 1) != F::zero();
             let is_second = j > 0 && entry(j - 1, j) != F::zero();
             if is_first {
                 let block = [entry(j, j), entry(j, j + 1), entry(j + 1, j + 1)];
                 report.num_two += 1;
-                if has_signs {
+                let size = if has_signs {
                     let [d11, d22] = [block[0], block[2]].map(|d| d.real().to_f64());
-                    report.add_two(d11, block[1].modulus().to_f64(), d22);
+                    report.add_two(d11, block[1].modulus().to_f64(), d22)
                 } else {
-                    report.add_complex_two(block.map(Scalar::widen));
-                }
+                    report.add_complex_two(block.map(Scalar::widen))
+                };
+                let of_second = self.products[j + 1].real().to_f64();
+                report.add_relative(size, product.max(of_second));
             } else if !is_second && entry(j, j) == F::zero() {
                 report.add_zero(column);
-            } else if !is_second && has_signs {
-                report.add_one(entry(j, j).real().to_f64());
             } else if !is_second {
-                report.add_range(entry(j, j).modulus().to_f64());
+                let size = if has_signs {
+                    report.add_one(entry(j, j).real().to_f64())
+                } else {
+                    report.add_range(entry(j, j).modulus().to_f64())
+                };
+                report.add_relative(size, product);
             }
         }
     }

@@ -34,10 +34,16 @@ pub struct SymmetricQuality {
     pub min_pivot: f64,
     /// Largest of them.
     pub max_pivot: f64,
+    /// Smallest quotient of what `min_pivot` is the smallest of and ‖ |L|·|D|·|Lᵀ|·e_k ‖₁, the larger one of the two columns of a
+    /// pivot of order 2: what cancellation left of the pivot, as
+    /// [`Quality::min_relative_pivot`](luge_sparse::Quality::min_relative_pivot) of L·U. Infinite if there is none.
+    pub min_relative_pivot: f64,
     /// max over columns k of ‖ |L|·|D|·|Lᵀ|·e_k ‖₁ / ‖B·e_k‖₁, with |D| entry by entry; at least 1. Columns of zeros do
     /// not count. It is summed up exactly while the fronts are at hand, at a multiplication and two additions for each
     /// entry of L: what [`Quality::growth`](luge_sparse::Quality::growth) is for L·U.
     pub growth: f64,
+    /// Largest ‖ |L|·|D|·|Lᵀ|·e_k ‖₁ of a column.
+    pub max_product: f64,
     /// Smallest ‖B·e_k‖₁ of a column; infinite if there is none.
     pub min_norm: f64,
     /// Largest of them.
@@ -62,7 +68,9 @@ impl Default for SymmetricQuality {
             max_l: 0.0,
             min_pivot: f64::INFINITY,
             max_pivot: 0.0,
+            min_relative_pivot: f64::INFINITY,
             growth: 1.0,
+            max_product: 0.0,
             min_norm: f64::INFINITY,
             max_norm: 0.0,
             num_first_pass: 0,
@@ -72,20 +80,30 @@ impl Default for SymmetricQuality {
 }
 
 impl SymmetricQuality {
-    /// Takes in a pivot of order 1.
-    pub(super) fn add_one(&mut self, d: f64) {
+    /// Takes in a pivot of order 1, and gives its absolute value.
+    pub(super) fn add_one(&mut self, d: f64) -> f64 {
         if d > 0.0 {
             self.inertia.positive += 1;
         } else {
             self.inertia.negative += 1;
         }
-        self.add_range(d.abs());
+        self.add_range(d.abs())
     }
 
-    /// Takes in the absolute value of a pivot of order 1.
-    pub(super) fn add_range(&mut self, size: f64) {
+    /// Takes in the absolute value of a pivot of order 1, and gives it.
+    pub(super) fn add_range(&mut self, size: f64) -> f64 {
         lessen(&mut self.min_pivot, size);
         enlarge(&mut self.max_pivot, size);
+        size
+    }
+
+    /// Takes in the smallest absolute value of a pivot, and the norm of its column of |L|·|D|·|Lᵀ|.
+    #[inline(always)]
+    pub(super) fn add_relative(&mut self, size: f64, product: f64) {
+        // Divided only where it matters.
+        if size < self.min_relative_pivot * product {
+            lessen(&mut self.min_relative_pivot, size / product);
+        }
     }
 
     /// Takes in a column that was accepted as a zero pivot.
@@ -95,8 +113,9 @@ impl SymmetricQuality {
         self.first_zero = Some(self.first_zero.map_or(column, |first| first.min(column)));
     }
 
-    /// Takes in a pivot of order 2 of a real or Hermitian matrix, whose entries off the diagonal have the absolute value |`d21`|.
-    pub(super) fn add_two(&mut self, d11: f64, d21: f64, d22: f64) {
+    /// Takes in a pivot of order 2 of a real or Hermitian matrix, whose entries off the diagonal have the absolute value |`d21`|,
+    /// and gives the smaller absolute value of an eigenvalue.
+    pub(super) fn add_two(&mut self, d11: f64, d21: f64, d22: f64) -> f64 {
         // Scaled, so that no product of two entries overflows.
         let size = d11.abs().max(d21.abs()).max(d22.abs());
         let determinant = (d11 / size) * d22 - (d21 / size) * d21;
@@ -112,11 +131,16 @@ impl SymmetricQuality {
         let large = mean.abs() + (d11 / 2.0 - d22 / 2.0).hypot(d21);
         enlarge(&mut self.max_pivot, large);
         // The product of the eigenvalues is the determinant.
-        lessen(&mut self.min_pivot, determinant.abs() * (size / large));
+        let small = determinant.abs() * (size / large);
+        lessen(&mut self.min_pivot, small);
+        small
     }
 
-    /// Takes in a pivot of order 2 of a complex symmetric matrix.
-    pub(super) fn add_complex_two<W: Scalar<Real = f64>>(&mut self, [d11, d21, d22]: [W; 3]) {
+    /// Takes in a pivot of order 2 of a complex symmetric matrix, and gives its smaller singular value.
+    pub(super) fn add_complex_two<W: Scalar<Real = f64>>(
+        &mut self,
+        [d11, d21, d22]: [W; 3],
+    ) -> f64 {
         // Scaled, so that no product of two entries overflows.
         let size = d11.modulus().max(d21.modulus()).max(d22.modulus());
         let [a, b, c] = [d11, d21, d22].map(|d| d.over_real(size));
@@ -129,7 +153,7 @@ impl SymmetricQuality {
         let difference = (squares * squares - 4.0 * determinant * determinant).max(0.0);
         let large = ((squares + difference.sqrt()) / 2.0).sqrt();
         self.add_range(size * large);
-        self.add_range(size * (determinant / large));
+        self.add_range(size * (determinant / large))
     }
 
     /// Takes in ‖ |L|·|D|·|Lᵀ|·e_k ‖₁ and ‖B·e_k‖₁ of a column.
@@ -137,6 +161,7 @@ impl SymmetricQuality {
     pub(super) fn add_column(&mut self, product: f64, norm: f64) {
         lessen(&mut self.min_norm, norm);
         enlarge(&mut self.max_norm, norm);
+        enlarge(&mut self.max_product, product);
         // Divided only where it matters: what is not a number compares as neither.
         let is_usual = product <= self.growth * norm;
         if !is_usual && norm > 0.0 {
@@ -161,7 +186,9 @@ impl SymmetricQuality {
         self.max_l = larger(self.max_l, part.max_l);
         self.min_pivot = self.min_pivot.min(part.min_pivot);
         self.max_pivot = self.max_pivot.max(part.max_pivot);
+        self.min_relative_pivot = self.min_relative_pivot.min(part.min_relative_pivot);
         self.growth = larger(self.growth, part.growth);
+        self.max_product = larger(self.max_product, part.max_product);
         self.min_norm = self.min_norm.min(part.min_norm);
         self.max_norm = self.max_norm.max(part.max_norm);
         self.num_first_pass += part.num_first_pass;
@@ -182,13 +209,24 @@ impl Report for SymmetricQuality {
             max_l,
             min_pivot,
             max_pivot,
+            min_relative_pivot,
             growth,
+            max_product,
             min_norm,
             max_norm,
             num_first_pass,
             num_second_pass,
         } = *self;
-        let sizes = [max_l, min_pivot, max_pivot, growth, min_norm, max_norm];
+        let sizes = [
+            max_l,
+            min_pivot,
+            max_pivot,
+            min_relative_pivot,
+            growth,
+            max_product,
+            min_norm,
+            max_norm,
+        ];
         let counts = [
             inertia.positive,
             inertia.negative,
@@ -207,7 +245,7 @@ impl Report for SymmetricQuality {
     }
 
     fn decode(words: &[u64]) -> Option<Self> {
-        let (sizes, counts) = words.split_first_chunk::<6>()?;
+        let (sizes, counts) = words.split_first_chunk::<8>()?;
         let counts: &[u64; 11] = counts.try_into().ok()?;
         let column = |word: u64| (word != u64::MAX).then_some(word as usize);
         let [first_perturbed, first_zero] = [counts[6], counts[8]].map(column);
@@ -228,9 +266,11 @@ impl Report for SymmetricQuality {
             max_l: sizes[0],
             min_pivot: sizes[1],
             max_pivot: sizes[2],
-            growth: sizes[3],
-            min_norm: sizes[4],
-            max_norm: sizes[5],
+            min_relative_pivot: sizes[3],
+            growth: sizes[4],
+            max_product: sizes[5],
+            min_norm: sizes[6],
+            max_norm: sizes[7],
             num_first_pass: counts[9],
             num_second_pass: counts[10],
         })

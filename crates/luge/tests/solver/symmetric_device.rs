@@ -395,6 +395,55 @@ fn a_matrix_that_is_singular_to_rounding_is_refused() {
 }
 
 #[test]
+fn cholesky_factors_need_no_solve_to_be_trusted() {
+    let a = mirrored(&laplacian_2d(9, 8));
+    let shifted = |shift: f64| {
+        let mut a = a.clone();
+        for (k, mut row) in a.outer_iterator_mut().enumerate() {
+            for (j, v) in row.iter_mut().filter(|(j, _)| *j == k) {
+                *v += shift * (1 + j) as f64;
+            }
+        }
+        a
+    };
+    let mut factors = factorize(&a, of_kind(MatrixKind::PositiveDefinite)).unwrap();
+    let new = shifted(0.5);
+    let outcome = factors.refactorize(&new).unwrap();
+    assert_eq!(factors.inform().seconds.probe, None);
+    let Refactorized::Reused {
+        backward_error: Some(bound),
+        ..
+    } = outcome
+    else {
+        panic!("{outcome:?}")
+    };
+    assert!(bound < 1e-13);
+    let (b, _) = known_solution(&new);
+    let mut x = b.clone();
+    let accuracy = factors.solve_in_place(&mut x).unwrap();
+    assert_eq!(accuracy.backward_error, Some(bound));
+    assert!(normwise_backward_error(&new, &x, &b) <= bound);
+
+    // A growth that is asked to be smaller, and a pivot that may be nothing but rounding, are looked at.
+    let small = of_kind(MatrixKind::PositiveDefinite).max_growth(0.5);
+    let mut factors = factorize(&a, small).unwrap();
+    factors.refactorize(&shifted(0.5)).unwrap();
+    assert!(factors.inform().seconds.probe.is_some());
+    let pair = |last: f64| {
+        let mut a = TriMat::new((2, 2));
+        for (i, j, v) in [(0, 0, 1.0), (0, 1, 1.0), (1, 0, 1.0), (1, 1, 1.0 + last)] {
+            a.add_triplet(i, j, v);
+        }
+        a.to_csr::<usize>()
+    };
+    let mut factors = factorize(&pair(1.0), of_kind(MatrixKind::PositiveDefinite)).unwrap();
+    factors.refactorize(&pair(0.5)).unwrap();
+    assert_eq!(factors.inform().seconds.probe, None);
+    factors.refactorize(&pair(1e-14)).unwrap();
+    assert!(factors.inform().seconds.probe.is_some());
+}
+
+#[test]
 fn refactorizations_keep_pivots_while_they_serve() {
     let step = |mu| mirrored(&interior_point_kkt(50, 20, mu, 4));
     let steps = [1e-1, 1e-2, 1e-4, 1e-7, 1e-9].map(step);

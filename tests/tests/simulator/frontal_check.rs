@@ -284,8 +284,11 @@ fn refactorizations_are_compared_with_the_pivots_before() {
     let mut factors = system.factorized::<f64>(stream, &options);
     let tree = Arc::clone(factors.tree());
     tree.prepare_checks(stream, &system.placement(), 1).unwrap();
+    let fronts = tree.symbolic().tree().num_supernodes() as f64;
+    let mut would_be_noticed = false;
     for factor in [0.98, 1.02, 1.0] {
         let before: Vec<f64> = factors.pivots(stream).unwrap();
+        let old = ByDefinition::new(&system, stream, &factors);
         let a: Vec<f64> = (0..)
             .zip(&system.a)
             .map(|(p, &v)| if p % 3 == 0 { v * factor } else { v })
@@ -313,7 +316,26 @@ fn refactorizations_are_compared_with_the_pivots_before() {
             ratios().fold(f64::INFINITY, f64::min)
         );
         assert!(quality.checksum < 1e-13, "{quality:?}");
+        // Each pivot beside its own column, whose sum is rounded up for each front that has something for it.
+        let definition = ByDefinition::new(&system, stream, &factors);
+        let columns = definition.products.iter().zip(&definition.norms);
+        let rounded_up = |(product, norm): (&f64, &f64)| product + fronts * norm / 2f64.powi(11);
+        let smallest = |pivots: &[f64], products: &[f64]| {
+            let relative = pivots.iter().zip(products).map(|(p, of)| p / of);
+            relative.fold(f64::INFINITY, f64::min)
+        };
+        let most = smallest(&definition.pivots, &definition.products);
+        let rounded_up: Vec<f64> = columns.map(rounded_up).collect();
+        let least = smallest(&definition.pivots, &rounded_up);
+        let found = quality.min_relative_pivot;
+        assert!(
+            least <= found && found <= most * (1.0 + 1e-12),
+            "{found:e}, by definition from {least:e} to {most:e}"
+        );
+        let of_old = smallest(&old.pivots, &definition.products);
+        would_be_noticed |= of_old < least || most < of_old;
     }
+    assert!(would_be_noticed, "the old pivots in the place of the new");
 }
 
 #[test]

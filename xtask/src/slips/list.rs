@@ -2539,6 +2539,16 @@ pub(super) const SLIPS: &[Slip] = &[
         equivalent: None,
     },
     Slip {
+        name: "check_new_pivots",
+        file: "frontal/check.rs",
+        within: "sums.pivots.set(e as usize, pivot);",
+        old: "usize, pivot",
+        new: "usize, old",
+        tests: ("frontal_check", &["frontal_check"]),
+        why: "what is left of a pivot is told of the one before",
+        equivalent: None,
+    },
+    Slip {
         name: "check_smallest",
         file: "frontal/check.rs",
         within: "self.raise(which, !Real::max(number, 0.0).to_bits());",

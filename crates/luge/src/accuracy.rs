@@ -66,9 +66,12 @@ pub(crate) const SAME_SCALE: f64 = 1e9;
 /// Whether factors in a type with this ε are as good as any are for B: their growth and checksum are small, and no pivot was
 /// replaced.
 pub(crate) fn is_small(quality: &Quality, epsilon: f64) -> bool {
-    quality.num_perturbed == 0
-        && quality.checksum <= TRUSTED_CHECKSUM * epsilon
-        && quality.growth <= TRUSTED_GROWTH
+    quality.checksum <= TRUSTED_CHECKSUM * epsilon && is_small_by_growth(quality)
+}
+
+/// The same of factors without a checksum: what their growth lets expect is for a [bound] to judge.
+pub(crate) fn is_small_by_growth(quality: &Quality) -> bool {
+    quality.num_perturbed == 0 && quality.growth <= TRUSTED_GROWTH
 }
 
 /// Whether a number is so small beside another one, in factors of a type with this ε, that it may be nothing but rounding.

@@ -9,7 +9,8 @@ use luge_sparse::{MatrixView, PivotPolicy, Quality, RealScalar, Reservation, Sca
 use smallvec::{SmallVec, smallvec};
 
 use crate::accuracy::{
-    self, BoundOf, OnePass, SAME_SCALE, SLACK, WILD, is_small, is_suspicious, keeps_scale,
+    self, BoundOf, OnePass, SAME_SCALE, SLACK, WILD, is_small, is_small_by_growth, is_suspicious,
+    keeps_scale,
 };
 use crate::attempts::{
     Attempt, Found, REMEDIES, Remedy, best_of, is_numerical, is_of_pivots, remedies,
@@ -316,7 +317,12 @@ fn is_to_be_probed<T: Scalar>(shared: &Shared, quality: &Quality, epsilon: f64) 
 
 /// Whether `analysis`'s factors are as good as any are for B: their growth and checksum are small.
 fn is_accurate<W>(analysis: &dyn AnyHost<W>, quality: &Quality) -> bool {
-    is_in_range(analysis, quality, false) && is_small(quality, analysis.epsilon())
+    let is_small = if analysis.has_checksum() {
+        is_small(quality, analysis.epsilon())
+    } else {
+        is_small_by_growth(quality)
+    };
+    is_in_range(analysis, quality, false) && is_small
 }
 
 /// Whether they need no probe: what follows from that for A is small too, since what is small in a column of B may be large

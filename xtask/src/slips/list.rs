@@ -2541,9 +2541,9 @@ pub(super) const SLIPS: &[Slip] = &[
     Slip {
         name: "check_new_pivots",
         file: "frontal/check.rs",
-        within: "sums.pivots.set(e as usize, pivot);",
-        old: "usize, pivot",
-        new: "usize, old",
+        within: "e as usize, pivot);",
+        old: "pivot",
+        new: "old",
         tests: ("frontal_check", &["frontal_check"]),
         why: "what is left of a pivot is told of the one before",
         equivalent: None,

@@ -285,15 +285,9 @@ luge_sparse::setters!(DeviceColumns {
 /// When a refactorization solves for a known solution to measure what the new factors are worth: on a device, and of a
 /// [symmetric](MatrixKind::Symmetric) matrix on the CPU as well.
 ///
-/// Growth and replaced pivots are measured in every factorization, at no cost. A solve may take as long as the
-/// refactorization of a small matrix. It is spared where what follows from other measurements leaves no doubt:
-///
-/// | factors | measured beside |
-/// |---|---|
-/// | L·U on the CPU | growth and a checksum, always |
-/// | L·U on a device, in the fronts of a tree | growth and a checksum, unless nothing is to be measured |
-/// | L·D·Lᵀ on the CPU, of the type of the matrix | the growth, by columns |
-/// | L·Lᵀ on a device, of the type of the matrix | nothing: they cannot grow |
+/// Growth and replaced pivots are measured in every factorization, at no cost. A solve may take as long as the refactorization of a small
+/// matrix, and is spared where other measurements leave no doubt: growth and checksum of L·U, on the CPU always, on a device in the fronts
+/// of a tree; the growth of L·D·Lᵀ on the CPU, of the type of the matrix; nothing of L·Lᵀ on a device, which cannot grow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub enum ResidualCheck {
     /// Every time, by one of these or by a solve. On a device that goes on behind the factorization, and the host waits once.

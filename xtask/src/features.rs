@@ -75,10 +75,6 @@ pub fn features(workspace: &Workspace) -> Result<ExitCode> {
         packages.extend(forwarded_to(enables));
         check(&packages, Some(&format!("{FACADE}/{feature}")))?;
     }
-    let of_command: Vec<_> = of_command
-        .iter()
-        .map(|feature| format!("{FACADE}/{feature}"))
-        .collect();
     check(&[FACADE], Some(&of_command.join(",")))?;
     let tree = process::output(
         process::cargo(&workspace.root)

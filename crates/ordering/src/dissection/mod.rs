@@ -6,8 +6,8 @@
 //!    eliminate it from one end to the other. The rounds end when few variables have so few neighbours left, which of circuits
 //!    and power systems are 1 % to 5 % of the graph, or when they begin to add edges, as they soon do in a mesh.
 //! 2. **Dissection.** Variables that are joined to each other and to the same others are merged, and what
-//!    is left is divided by multilevel vertex separators ([`separator`]), down to parts of 200 vertices,
-//!    with the parts on different threads.
+//!    is left is divided by multilevel vertex separators ([`separator`]), down to parts of 200 vertices
+//!    (of 25 where separators are short), with the parts on different threads.
 //! 3. **Elimination.** Parts of a hundredth or so of the graph are *domains*: each is eliminated on a quotient graph of its
 //!    own (see [`minimum_degree`](crate::minimum_degree)), on different threads, and then the separators between domains
 //!    on what these leave ([`domains`]). Variables in no separator come first, in rounds, of any degree: a round takes
@@ -39,7 +39,7 @@ use crate::error::OrderingError;
 use crate::graph::Graph;
 use domains::{Domains, eliminated};
 use graph::{NONE, WeightedGraph};
-use nested::{LEAF, SMALLEST, places};
+use nested::{LEAF, SMALLEST_NARROW, places};
 use reduction::{Lists, Reduction};
 
 /// A graph is divided into about so many domains at least, if they have enough vertices.
@@ -99,7 +99,7 @@ fn domains(
     cancel: &CancelFlag,
 ) -> Result<Domains, Cancelled> {
     let n = graph.len();
-    if n <= SMALLEST {
+    if n <= SMALLEST_NARROW {
         return Ok(Domains {
             of: vec![0; n],
             count: 1,
@@ -243,6 +243,28 @@ mod tests {
             let all: Vec<u32> = (0..order.len() as u32).collect();
             prop_assert_eq!(etree::postorder(&forest.parent), all);
         }
+    }
+
+    #[test]
+    fn trees_of_narrow_graphs_are_low() {
+        // Groups of three vertices, each joined to those of the next two groups: rounds of independent vertices take a fifth of
+        // the groups, or fewer.
+        let n = 3 * 190;
+        let edges = (0..n).flat_map(|v| (v + 1..n.min(v / 3 * 3 + 9)).map(move |w| (v, w)));
+        let graph = graph(n, edges);
+        let (order, forest) = dissected(&graph, false);
+        let EliminationForest { parent, counts } = forest.unwrap();
+        // By vertex, the most fronts on a path from a leaf to it: a front ends where the rows of the next column are not
+        // those of this one but for the diagonal.
+        let mut fronts = vec![1; order.len()];
+        for v in 0..order.len() {
+            if let Some(above) = parent.get(v).map(|&p| p as usize).filter(|&p| p < n) {
+                let step = usize::from(counts[above] + 1 != counts[v]);
+                fronts[above] = fronts[above].max(fronts[v] + step);
+            }
+        }
+        let highest = *fronts.iter().max().unwrap();
+        assert!(highest <= 16, "{highest} fronts");
     }
 
     #[test]

@@ -5,8 +5,15 @@ use super::separator::{Random, SEPARATOR, Side, lighter_of_two, separate};
 use crate::parts::join_if;
 use luge_sparse::CancelFlag;
 
+/// Graphs of at most so many vertices are divided by short separators alone.
+const SMALLEST: usize = 200;
+
+/// Separators of at most so many vertices are short. What they divide is long and narrow, as a path of blocks is: by rounds
+/// of independent vertices its tree would become as high as they are many, and each level of a tree is a wait.
+const SHORT: u32 = 8;
+
 /// Graphs of at most so many vertices are not divided.
-pub(super) const SMALLEST: usize = 200;
+pub(super) const SMALLEST_NARROW: usize = 25;
 
 /// Graphs of more vertices than this are divided on other threads.
 const SMALLEST_PARALLEL: usize = 400;
@@ -50,7 +57,7 @@ pub(super) fn places(
         parallel,
         cancel,
     };
-    divide(graph, &mut divided, 0, how);
+    divide(graph, &mut divided, 0, true, how);
     let nowhere = Place {
         depth: LEAF,
         domain: NONE,
@@ -102,13 +109,24 @@ impl Divided {
 }
 
 /// Puts the vertices of the first part first in `vertices`, those of the second next, and those of the
-/// separator last.
-fn divide(graph: WeightedGraph, vertices: &mut [Divided], depth: u8, how: How<'_>) {
+/// separator last. The graph may be narrow: the separator beside it, if there is one, is short.
+fn divide(
+    graph: WeightedGraph,
+    vertices: &mut [Divided],
+    depth: u8,
+    may_be_narrow: bool,
+    how: How<'_>,
+) {
     let n = graph.len();
     if n <= how.largest_domain {
         make_domain(vertices);
     }
-    if n <= SMALLEST || depth == DEEPEST || how.cancel.is_cancelled() {
+    let smallest = if may_be_narrow {
+        SMALLEST_NARROW
+    } else {
+        SMALLEST
+    };
+    if n <= smallest || depth == DEEPEST || how.cancel.is_cancelled() {
         make_domain(vertices);
         return;
     }
@@ -139,7 +157,9 @@ fn divide(graph: WeightedGraph, vertices: &mut [Divided], depth: u8, how: How<'_
             sizes[side as usize] - 1
         })
         .collect();
-    if LIGHTEST_PART * weights[0].min(weights[1]) < weights.iter().sum() {
+    let is_narrow = sizes[SEPARATOR as usize] <= SHORT;
+    let is_uneven = LIGHTEST_PART * weights[0].min(weights[1]) < weights.iter().sum();
+    if is_uneven || n <= SMALLEST && !is_narrow {
         make_domain(vertices);
         return;
     }
@@ -168,8 +188,8 @@ fn divide(graph: WeightedGraph, vertices: &mut [Divided], depth: u8, how: How<'_
     drop((side, numbers));
     let (first_vertices, rest) = vertices.split_at_mut(sizes[0] as usize);
     let (second_vertices, _) = rest.split_at_mut(sizes[1] as usize);
-    let of_first = || divide(first, first_vertices, depth + 1, how);
-    let of_second = || divide(second, second_vertices, depth + 1, how);
+    let of_first = || divide(first, first_vertices, depth + 1, is_narrow, how);
+    let of_second = || divide(second, second_vertices, depth + 1, is_narrow, how);
     join_if(parallel_here, of_first, of_second);
 }
 

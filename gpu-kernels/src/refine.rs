@@ -535,6 +535,65 @@ pub unsafe fn find_not_finite<W: Field<Real = f64>>(x: Global<W>, found: GlobalM
     raise(found, 0, [first, largest], of_warps);
 }
 
+/// Blocks and threads of a block of a launch of [`sum_magnitudes`](fn@sum_magnitudes).
+pub const SUMMING: [u32; 2] = [128, 256];
+
+/// Sums of the [magnitudes](Field::magnitude) of the numbers `x`: `sums[b]` is that of every [`SUMMING`]th number from those of block b on, summed up in the
+/// same order in every launch of this size.
+///
+/// Threads: a grid-stride loop, a number an iteration. Writes: `sums[b]` by block b alone. Shared memory: static, 0.1 KB. Launch: 1-D,
+/// [`SUMMING`].
+#[kernel(W = [f64, Complex<f64>], max_threads(256), require(sums.len() >= SUMMING[0] as usize))]
+pub unsafe fn sum_magnitudes<W: Field<Real = f64>>(x: Global<W>, sums: GlobalMut<f64>) {
+    let mut sum = 0.0;
+    for i in thread::grid_stride(x.len()) {
+        sum += x.get(i).magnitude();
+    }
+    let of_warps = shared_array![f64; MAX_WARPS];
+    let of_warp = warp::fold(warp::WARP_SIZE, sum, |one, other| one + other);
+    let thread = thread::thread_idx_x();
+    if thread::lane_id() == 0 {
+        of_warps.set((thread / warp::WARP_SIZE) as usize, of_warp);
+    }
+    thread::sync_threads();
+    if thread == 0 {
+        let mut sum = 0.0;
+        let mut warp = 0;
+        while warp < (thread::block_dim_x() / warp::WARP_SIZE) as usize {
+            sum += of_warps.get(warp);
+            warp += 1;
+        }
+        sums.set(thread::block_idx_x() as usize, sum);
+    }
+}
+
+/// Compares the values of a symmetric matrix with those across the diagonal, which are at `mirror`: raises `found[0]` to the bits of the
+/// largest magnitude of a value, and `found[1]` to those of the largest difference. If `conjugates`, the matrix is Hermitian.
+///
+/// Threads: a grid-stride loop, a value an iteration. Writes: `found` by atomic maxima. Shared memory: static, 0.1 KB. Launch: 1-D,
+/// a multiple of 32 threads a block. Preconditions: `found` is zero; `mirror` has places of values.
+#[kernel(W = [f64, Complex<f64>], max_threads(256), require(mirror.len() == values.len(), found.len() >= 2))]
+pub unsafe fn compare_across<W: Field<Real = f64>>(
+    mirror: Global<u32>,
+    conjugates: u32,
+    values: Global<W>,
+    found: GlobalMut<u64>,
+) {
+    let (mut largest, mut difference) = (0, 0);
+    for p in thread::grid_stride(values.len()) {
+        let (value, other) = (values.get(p), values.get(mirror.get(p) as usize));
+        let other = if W::COMPONENTS > 1 && conjugates != 0 {
+            other.conjugate()
+        } else {
+            other
+        };
+        largest = larger(largest, magnitude_bits(value.magnitude()));
+        difference = larger(difference, magnitude_bits((value - other).magnitude()));
+    }
+    let of_warps = shared_array![u64; 2 * MAX_WARPS];
+    raise(found, 0, [largest, difference], of_warps);
+}
+
 /// Sets the numbers `x` to those of [`known_solution`], so that rows of a product with them do not cancel, and so that no
 /// arithmetic with them is exact by luck.
 ///

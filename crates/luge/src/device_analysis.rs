@@ -20,6 +20,7 @@ use crate::engine::{Condition, Engine, Transform};
 use crate::error::Error;
 use crate::inform::Inform;
 use crate::shared::Shared;
+use crate::symmetry::Symmetry;
 use crate::task::Check;
 use crate::threads::Threads;
 
@@ -97,6 +98,9 @@ pub(crate) struct Measured<'a> {
     pub is_checked: bool,
     /// A [solve for a known solution](ResidentEngine::probe).
     pub probed: Option<&'a Shared>,
+    /// How far the values of a symmetric matrix are [apart](ResidentEngine::is_apart) from those across the diagonal, if they are
+    /// stored.
+    pub across: Option<&'a Symmetry>,
 }
 
 impl Measured<'_> {
@@ -104,6 +108,7 @@ impl Measured<'_> {
     pub(crate) const NOT: Self = Self {
         is_checked: false,
         probed: None,
+        across: None,
     };
 }
 
@@ -123,6 +128,9 @@ pub(crate) trait ResidentEngine<W> {
 
     /// What a check of the factors measured, if they were checked.
     fn check(&self) -> Option<DeviceCheck>;
+
+    /// Whether the values were compared [across](Measured::across) the diagonal, and are those of no symmetric matrix.
+    fn is_apart(&self) -> bool;
 
     /// Solves once for a known solution with entries from 1 to 2, and measures what came back.
     fn probe(&self, shared: &Shared) -> Result<Measures, Error>;

@@ -9,7 +9,8 @@ use luge_sparse::{PivotKind, PivotPolicy, Scalar};
 
 use crate::accuracy::{
     BoundOf, ORDINARY, ORDINARY_SINGLE, OnePass, SAME_SCALE, SLACK, TRUSTED_GROWTH, WILD, bound,
-    inverse_exponent, is_small, is_suspicious, keeps_scale, may_be_rounding, of_definite,
+    inverse_exponent, is_small, is_small_by_growth, is_suspicious, keeps_scale, may_be_rounding,
+    of_definite,
 };
 use crate::attempts::Found;
 use crate::device_analysis::{AnyDeviceAnalysis, AnyDeviceEngine, ResidentEngine};
@@ -165,7 +166,8 @@ impl<W> DeviceFactors<W> {
     }
 
     /// The bound of one pass, if a check left no doubt in the factors: growth and checksum are small, also beside A, no digits
-    /// were lost, and pivots are about as large as they were. Cholesky factors need no check.
+    /// were lost, and pivots are about as large as they were. L·D·Lᵀ has neither checksum nor pivots of before: its growth bounds the
+    /// error whatever they are. Cholesky factors need no check.
     pub(crate) fn trusted(&self, shared: &Shared) -> Option<f64> {
         if self.are_definite() {
             return self.trusted_as_definite(shared);
@@ -176,7 +178,8 @@ impl<W> DeviceFactors<W> {
             max_residual,
             max_value,
         } = self.engine.resident()?.check()?;
-        let epsilon = self.engine.report().epsilon;
+        let report = self.engine.report();
+        let epsilon = report.epsilon;
         let range = ordinary(epsilon);
         let bound = bound(BoundOf {
             epsilon,
@@ -185,11 +188,22 @@ impl<W> DeviceFactors<W> {
             norm_a: max_value,
             exponent: self.inverse_exponent(),
         });
-        let is_trusted = is_small(&quality, epsilon)
+        let options = &shared.options;
+        let may_be_singular = options.is_static()
+            || report.symmetric.is_some() && options.singular == SingularAction::Continue;
+        let is_small = match report.symmetric {
+            Some(symmetric) => {
+                symmetric.num_zero == 0
+                    && is_small_by_growth(&quality)
+                    && !is_above(quality.growth, options.max_growth)
+            }
+            None => is_small(&quality, epsilon),
+        };
+        let is_trusted = is_small
             && range.contains(&quality.min_norm)
             && range.contains(&quality.max_norm)
             && keeps_scale(&quality, SAME_SCALE)
-            && (shared.options.is_static() || !is_suspicious(&quality, epsilon))
+            && (may_be_singular || !is_suspicious(&quality, epsilon))
             && bound <= SLACK * shared.target;
         is_trusted.then_some(bound)
     }

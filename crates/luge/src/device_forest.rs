@@ -9,7 +9,7 @@ use luge_frontal::gpu::{
 };
 use luge_frontal::{FrontalError, Full, Gathering, Lower, Pairs, Storage, Symbolic, TreeOptions};
 use luge_numeric::cpu::columns::{self, ColumnLu};
-use luge_solve::gpu::DevicePattern;
+use luge_solve::gpu::{DevicePattern, Mirror};
 use luge_sparse::etree::EliminationForest;
 use luge_sparse::{CompressedPattern, PivotPolicy, RowPerm, Scalar};
 
@@ -253,7 +253,7 @@ impl<S: Storage> Forest<S> {
     }
 
     /// Predicted bytes on the device: tree, factors, elements, the values of A twice, its pattern, what is expected of pivots,
-    /// and what a probe works in.
+    /// and what a probe, a check and a comparison across the diagonal work in.
     pub(crate) fn device_bytes(&self) -> u64 {
         let value_bytes = self.value_bytes();
         let Numbers { components, .. } = self.numbers;
@@ -266,7 +266,17 @@ impl<S: Storage> Forest<S> {
             + (values + couplings + KNOWN_PER_ROW * wide_bytes * n) as u64
             + self.expected_bytes()
             + self.replaced_bytes()
+            + self.mirror_bytes()
             + self.check_bytes().iter().sum::<u64>()
+    }
+
+    /// Those of where counterparts across the diagonal are, of a symmetric matrix that is stored whole.
+    fn mirror_bytes(&self) -> u64 {
+        if S::SYMMETRIC && self.num_values > self.symbolic.tree().nnz() {
+            Mirror::bytes(self.num_values)
+        } else {
+            0
+        }
     }
 
     /// Those of a batch, beside the plan, whose systems on one stream share a workspace of so many bytes.
@@ -278,6 +288,7 @@ impl<S: Storage> Forest<S> {
         BatchBytes {
             common: DevicePattern::predicted_bytes(n, self.num_entries, self.numbers.components)
                 + self.expected_bytes()
+                + self.mirror_bytes()
                 + checks,
             stream: workspace + of_check + (KNOWN_PER_ROW * wide_bytes * n) as u64 + SMALL_BUFFERS,
             system: DeviceTree::<S>::factor_bytes(&self.symbolic, value_bytes)

@@ -375,7 +375,8 @@ impl<W: Field> DevicePath<W> {
             .resident_mut()
             .unwrap_or_else(|| unreachable!("only engines that take such values are given them"));
         let asked = shared.options.residual_check;
-        let has_checks = engine.has_checks();
+        // Cholesky factors need none.
+        let has_checks = engine.has_checks() && !are_definite;
         // Factors in a shorter type than the target needs are in doubt in any case.
         let may_be_trusted = asked != ResidualCheck::Never
             && (has_checks || are_definite)
@@ -387,6 +388,11 @@ impl<W: Field> DevicePath<W> {
         let measured = Measured {
             is_checked: may_be_trusted && has_checks,
             probed: is_probed.then_some(shared),
+            // Those of the host are looked at there.
+            across: match values {
+                NewValues::OnDevice(_) => shared.symmetry.as_deref(),
+                NewValues::OnHost { .. } | NewValues::Changed { .. } => None,
+            },
         };
         let start = Instant::now();
         let renewed = engine.refactorize_resident(values, pivots, measured);
@@ -408,6 +414,15 @@ impl<W: Field> DevicePath<W> {
             // Numbers out of range are measured on the host, where new pivots are searched.
             Ok(Some(probe.unwrap_or_else(|| Probe::overflowed(0))))
         };
+        let is_apart = old
+            .engine
+            .resident()
+            .is_some_and(|engine| engine.is_apart());
+        if renewed.is_ok() && is_apart {
+            return Ok(Verdict::Fail(
+                "values that differ across the diagonal".into(),
+            ));
+        }
         if may_be_trusted && renewed.is_ok() {
             let is_doubt = old.trusted(shared).is_none();
             old.doubts.note(is_doubt);

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use luge_device::{Buffer, PinnedBuffer, Slice, SliceMut, Stream};
 use luge_frontal::gpu::{DeviceScalar, Workspace};
 use luge_solve::gpu::{
-    self as solve_gpu, DeviceMatrix, DevicePattern, Measures, RefineScalar, Residuals,
+    self as solve_gpu, Across, DeviceMatrix, DevicePattern, Measures, Mirror, RefineScalar,
+    Residuals,
 };
 use luge_sparse::Scalar;
 
@@ -17,16 +18,18 @@ use crate::symmetry::Symmetry;
 /// Numbers on the device of a row of a system with a known solution: right-hand side, solution, residual.
 pub(crate) const KNOWN_PER_ROW: usize = 3;
 
-/// A's pattern for products with A and with Aᵀ, on the device once somebody needs it.
+/// A's pattern for products with A and with Aᵀ, and where the counterparts of its entries are, on the device once somebody needs it.
 #[derive(Default)]
 pub(crate) struct Patterns {
     of: Mutex<[Option<Arc<DevicePattern>>; 2]>,
+    mirror: Mutex<Option<Arc<Mirror>>>,
 }
 
 /// What engines on one stream work in, one after another.
 pub(crate) struct Scratch<T: DeviceScalar, W: RefineScalar> {
     pub space: Arc<Workspace<T>>,
     pub known: Mutex<Option<Known<W>>>,
+    pub across: Mutex<Option<Across>>,
     pub idle: IdleSearches,
 }
 
@@ -76,6 +79,24 @@ impl Patterns {
         };
         Ok(Arc::clone(slot.insert(Arc::new(pattern))))
     }
+
+    /// The counterparts of a symmetric A's entries across the diagonal, if they are stored.
+    pub(crate) fn mirror<W: Scalar>(
+        &self,
+        stream: &Stream,
+        symmetry: &Symmetry,
+    ) -> Result<Option<Arc<Mirror>>, Error> {
+        let Some(places) = symmetry.mirror() else {
+            return Ok(None);
+        };
+        let slot = &mut *lock(&self.mirror);
+        if let Some(mirror) = slot {
+            return Ok(Some(Arc::clone(mirror)));
+        }
+        let mirror = Mirror::upload(stream, places, symmetry.form.conjugates::<W>());
+        let mirror = mirror.map_err(|e| Error::from_device(e, "numeric"))?;
+        Ok(Some(Arc::clone(slot.insert(Arc::new(mirror)))))
+    }
 }
 
 impl<T: DeviceScalar, W: RefineScalar> Scratch<T, W> {
@@ -83,6 +104,7 @@ impl<T: DeviceScalar, W: RefineScalar> Scratch<T, W> {
         Self {
             space: Arc::new(space),
             known: Mutex::default(),
+            across: Mutex::default(),
             idle: IdleSearches::default(),
         }
     }
@@ -155,5 +177,16 @@ pub(crate) fn known<'a, W: RefineScalar>(
     Ok(match slot {
         Some(known) => known,
         None => slot.insert(Known::new(stream, pattern)?),
+    })
+}
+
+/// What is there, or a new one.
+pub(crate) fn across<'a>(
+    slot: &'a mut Option<Across>,
+    stream: &Stream,
+) -> Result<&'a mut Across, Error> {
+    Ok(match slot {
+        Some(across) => across,
+        None => slot.insert(Across::new(stream)?),
     })
 }

@@ -13,7 +13,7 @@ use std::time::Instant;
 use luge_device::{Buffer, DeviceError, Slice, Stream};
 use luge_frontal::gpu::{DeviceCheck, DeviceTree, ExpectedPivots, Room, Workspace};
 use luge_solve::backward_error::Residual;
-use luge_solve::gpu::{self as solve_gpu, DeviceMatrix, DevicePattern, Measures, Refined};
+use luge_solve::gpu::{self as solve_gpu, DeviceMatrix, DevicePattern, Measures, Mirror, Refined};
 use luge_solve::refine;
 use luge_sparse::num_traits::Float;
 use luge_sparse::{
@@ -29,13 +29,16 @@ use crate::device_analysis::{
     Search, SearchedPivots, System, fetched,
 };
 use crate::device_forest::Forest;
-use crate::device_scratch::{Known, Patterns, Scratch, known, lock, numbers_mut, numbers_of};
+use crate::device_scratch::{
+    Known, Patterns, Scratch, across, known, lock, numbers_mut, numbers_of,
+};
 use crate::device_upload::Uploaded;
 use crate::engine::{self, Condition, Engine, FactorReport, Pivots, Transform};
 use crate::error::Error;
 use crate::inform::Inform;
 use crate::probe::{is_above, worst_row};
 use crate::shared::Shared;
+use crate::symmetry::are_apart;
 use crate::task::Check;
 use crate::threads::Threads;
 use crate::tree_factors::{Outcome, Place, TreeFactors, TreeQuality, numeric_error};
@@ -62,6 +65,8 @@ pub(crate) struct TreeAnalysis<L: TreeFactors> {
     patterns: Arc<Patterns>,
     /// What its engines work in, if they share it; each its own otherwise.
     scratch: Option<Arc<ScratchOf<L>>>,
+    /// Sum of the magnitudes of a known solution, once it was asked for.
+    known_size: OnceLock<f64>,
     /// Seconds of transfers before the plan was made.
     earlier_transfers: f64,
     upload_seconds: f64,
@@ -83,6 +88,15 @@ struct TreeEngine<L: TreeFactors> {
     quality: TreeQuality,
     /// How `spare` was factorized, until the values that came after it are kept.
     previous: Option<Previous<L>>,
+}
+
+/// What is looked at while new values are factorized: see [`Measured`].
+#[derive(Default)]
+struct Looks<'a> {
+    is_checked: bool,
+    /// A's pattern, for a known solution.
+    probed: Option<&'a DevicePattern>,
+    mirror: Option<&'a Mirror>,
 }
 
 /// How values were factorized, so that they can be factorized so again.
@@ -127,6 +141,7 @@ impl<L: TreeFactors> TreeAnalysis<L> {
             threads: threads.clone(),
             patterns: Arc::default(),
             scratch: None,
+            known_size: OnceLock::new(),
             earlier_transfers,
             upload_seconds: start.elapsed().as_secs_f64(),
         }))
@@ -168,7 +183,7 @@ impl<L: TreeFactors> TreeAnalysis<L> {
 }
 
 /// ε of the type of the factors.
-fn epsilon<L: TreeFactors>() -> f64 {
+pub(crate) fn epsilon<L: TreeFactors>() -> f64 {
     <<L::Value as Scalar>::Real as Float>::epsilon().to_f64()
 }
 
@@ -251,6 +266,7 @@ impl<L: TreeFactors> AnyDeviceAnalysis<L::Wide> for TreeAnalysis<L> {
             stream: stream.clone(),
             threads: self.threads.clone(),
             patterns: Arc::clone(&self.patterns),
+            known_size: self.known_size.clone(),
             scratch: Some(Self::scratch(stream, &on_device)?),
             on_device,
             ..*self
@@ -322,13 +338,16 @@ impl<L: TreeFactors> TreeEngine<L> {
     }
 
     /// Factorizes the values that are there, of which only those that `changed` are others than before, if any are told. The
-    /// factors are checked if they are to be, and measured with a known solution if there is A's pattern to do so. When everything is
-    /// enqueued, the host looks at the values by `check`, and waits once.
+    /// factors are checked if they are to be, and measured with a known solution if there is A's pattern to do so; values are compared
+    /// across the diagonal if it is known where they are. When everything is enqueued, the host looks at the values by `check`, and waits once.
     fn renew(
         &mut self,
         changed: Option<&[u32]>,
-        is_checked: bool,
-        probed: Option<&DevicePattern>,
+        Looks {
+            is_checked,
+            probed,
+            mirror,
+        }: Looks<'_>,
         check: Check<'_>,
     ) -> Result<Option<Measures>, Error> {
         let _span = tracing::info_span!("numeric").entered();
@@ -341,6 +360,15 @@ impl<L: TreeFactors> TreeEngine<L> {
             Some(pattern) => {
                 let matrix = DeviceMatrix { pattern, values };
                 Some((known(&mut slot, stream, pattern)?, matrix))
+            }
+            None => None,
+        };
+        let mut slot = lock(&self.scratch.across);
+        let compared = match mirror {
+            Some(mirror) => {
+                let compared = across(&mut slot, stream)?;
+                compared.enqueue(stream, mirror, values)?;
+                Some(compared)
             }
             None => None,
         };
@@ -371,9 +399,7 @@ impl<L: TreeFactors> TreeEngine<L> {
                 checked?;
                 outcome = report?;
                 if let (true, Outcome::Done(quality)) = (is_checked, &mut outcome) {
-                    let mut check = factors.check()?;
-                    check.quality.num_perturbed = quality.num_perturbed;
-                    quality.check = Some(check);
+                    quality.add(factors.check()?);
                 }
             }
             match outcome {
@@ -391,6 +417,12 @@ impl<L: TreeFactors> TreeEngine<L> {
                         previous.factors.get_or_insert(old);
                     }
                     self.quality = quality;
+                    if is_checked {
+                        let place = self.analysis.place(&self.scratch, &self.cancel);
+                        factors.prepare_check(&place, values)?;
+                        factors.begin_check(stream, values)?;
+                        self.quality.add(factors.check()?);
+                    }
                     if let Some((known, matrix)) = &mut known {
                         known.enqueue(stream, *matrix, |x| factors.solve(stream, x, 1, false))?;
                     }
@@ -398,6 +430,7 @@ impl<L: TreeFactors> TreeEngine<L> {
                 }
             }
         }
+        self.quality.across = compared.map(|compared| compared.found()).transpose()?;
         known.map(|(known, _)| known.measures()).transpose()
     }
 
@@ -503,16 +536,21 @@ impl<L: TreeFactors> Engine<L::Wide> for TreeEngine<L> {
     }
 
     fn screen(&self) -> Result<f64, Error> {
-        let n = self.analysis.forest.symbolic.n();
         // The vector is as good in any order, so it is that of A: nothing goes to the device, and no permutation.
-        engine::screen(n, self.quality.max_b, |v: &mut [L::Wide]| {
-            let in_solve = |e| Error::from_device(e, "solve");
-            let stream = &self.analysis.stream;
-            let mut there = stream.alloc(n).map_err(in_solve)?;
-            solve_gpu::set_known_solution(stream, &mut there)?;
-            self.factors().solve_scaled(stream, &mut there, false)?;
-            stream.copy_to_host(&there, v).map_err(in_solve)
-        })
+        let stream = &self.analysis.stream;
+        let there = stream.alloc(self.analysis.forest.symbolic.n());
+        let mut there: Buffer<L::Wide> = there.map_err(|e| Error::from_device(e, "solve"))?;
+        solve_gpu::set_known_solution(stream, &mut there)?;
+        let before = match self.analysis.known_size.get() {
+            Some(&size) => size,
+            None => {
+                let size = solve_gpu::sum_of_magnitudes(stream, &there)?;
+                *self.analysis.known_size.get_or_init(|| size)
+            }
+        };
+        self.factors().solve_scaled(stream, &mut there, false)?;
+        let after = solve_gpu::sum_of_magnitudes(stream, &there)?;
+        Ok(engine::screened(before, self.quality.max_b, after))
     }
 
     fn condition(&self, a: &[L::Wide]) -> Result<Condition, Error> {
@@ -586,7 +624,7 @@ impl<L: TreeFactors> AnyDeviceEngine<L::Wide> for TreeEngine<L> {
         let stream = &self.analysis.stream;
         factors.begin_refactorize(stream, &self.values, &self.pivots)?;
         if !matches!(factors.report(stream, &self.pivots)?, Outcome::Done(_)) {
-            self.renew(None, false, None, &|| Ok(()))?;
+            self.renew(None, Looks::default(), &|| Ok(()))?;
         }
         // What was measured of the old factors when they were accepted.
         self.quality = previous.quality;
@@ -609,9 +647,22 @@ impl<L: TreeFactors> ResidentEngine<L::Wide> for TreeEngine<L> {
         pivots: PivotPolicy,
         measured: Measured<'_>,
     ) -> Result<Option<Measures>, Error> {
-        let Measured { is_checked, probed } = measured;
+        let Measured {
+            is_checked,
+            probed,
+            across,
+        } = measured;
         let pattern = probed.map(|shared| self.pattern(shared, false));
         let pattern = pattern.transpose()?;
+        let mirror = match across {
+            Some(symmetry) => {
+                let TreeAnalysis {
+                    patterns, stream, ..
+                } = &*self.analysis;
+                patterns.mirror::<L::Wide>(stream, symmetry)?
+            }
+            None => None,
+        };
         let mut spare = self.take_spare()?;
         let stream = &self.analysis.stream;
         let threads = &self.analysis.threads;
@@ -626,7 +677,12 @@ impl<L: TreeFactors> ResidentEngine<L::Wide> for TreeEngine<L> {
             factors: None,
         });
         self.pivots = pivots;
-        self.renew(changed, is_checked, pattern.as_deref(), check)
+        let looks = Looks {
+            is_checked,
+            probed: pattern.as_deref(),
+            mirror: mirror.as_deref(),
+        };
+        self.renew(changed, looks, check)
     }
 
     fn probe(&self, shared: &Shared) -> Result<Measures, Error> {
@@ -771,6 +827,10 @@ impl<L: TreeFactors> ResidentEngine<L::Wide> for TreeEngine<L> {
 
     fn check(&self) -> Option<DeviceCheck> {
         self.quality.check
+    }
+
+    fn is_apart(&self) -> bool {
+        self.quality.across.is_some_and(are_apart)
     }
 
     fn download_values(&self) -> Result<Vec<L::Wide>, Error> {

@@ -337,5 +337,10 @@ pub(crate) fn screen<W: Scalar<Real = f64>>(
     let size = |v: &[W]| v.iter().map(|v| v.modulus()).sum::<f64>();
     let before = size(&v);
     solve(&mut v)?;
-    Ok(before / norm1 / size(&v))
+    Ok(screened(before, norm1, size(&v)))
+}
+
+/// What [`screen`] makes of ‖s‖₁, ‖B‖₁ and ‖B⁻¹·s‖₁.
+pub(crate) fn screened(before: f64, norm1: f64, after: f64) -> f64 {
+    before / norm1 / after
 }

@@ -1076,8 +1076,8 @@ impl<T: Scalar> Factors<T> {
 #[cfg(feature = "gpu")]
 impl<T: Scalar> Factors<T> {
     /// As [`refactorize`](Self::refactorize), for values that are on the device and stay there: `f64`, in the order in
-    /// which the analyzed matrix is stored. Those of a symmetric matrix that is stored whole are not compared across the
-    /// diagonal: the lower triangle is factorized, and the probe's residual, with all values, tells if that is another matrix.
+    /// which the analyzed matrix is stored. Those of a symmetric matrix that is stored whole are compared across the diagonal
+    /// there.
     ///
     /// Everything is enqueued on [`Solver::stream`](crate::Solver::stream): a copy of the values, the factorization, and
     /// a check of growth and checksum, or a probe where factors have no check. The host waits once, for a report of a few words. The

@@ -33,6 +33,12 @@ enum Storage {
 /// sums of finite elements come in another order there.
 const ASYMMETRY: f64 = 1e-10;
 
+/// Whether values of which this is the largest magnitude, and the largest difference of two across the diagonal, are those of no
+/// symmetric matrix.
+pub(crate) fn are_apart([largest, difference]: [f64; 2]) -> bool {
+    difference.is_nan() || difference > ASYMMETRY * largest
+}
+
 /// Lines between two looks at the cancel flag.
 const STRIDE: usize = 1 << 12;
 
@@ -170,6 +176,14 @@ impl Symmetry {
         match &self.storage {
             Storage::Triangle { source, .. } => Some(source),
             Storage::Whole { .. } => None,
+        }
+    }
+
+    /// For each entry the place of its counterpart across the diagonal, if all of the matrix is stored.
+    pub(crate) fn mirror(&self) -> Option<&[u32]> {
+        match &self.storage {
+            Storage::Triangle { .. } => None,
+            Storage::Whole { mirror } => Some(mirror),
         }
     }
 

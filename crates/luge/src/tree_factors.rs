@@ -1,18 +1,19 @@
 //! Factors of one kind and type on a device, as the tree engine works with them.
 
+mod symmetric;
+
 use std::sync::Arc;
 
 use luge_device::{Buffer, BufferViewMut, DeviceError, Stream};
 use luge_frontal::gpu::{
-    Changed, DeviceCheck, DeviceFrontalError, DeviceFrontalLdlt, DeviceFrontalLu, DeviceQuality,
-    DeviceScalar, DeviceSymmetricQuality, DeviceTree, ExpectedPivots, MovedTree, Room,
-    SymmetricFactors, WideOf, Workspace,
+    Changed, DeviceCheck, DeviceFrontalError, DeviceFrontalLu, DeviceQuality, DeviceScalar,
+    DeviceTree, ExpectedPivots, MovedTree, Room, WideOf, Workspace,
 };
-use luge_frontal::{Full, Lower, Storage};
+use luge_frontal::{Full, Storage};
 use luge_solve::gpu::RefineScalar;
-use luge_sparse::{CancelFlag, Form, PivotKind, PivotPolicy};
+use luge_sparse::{CancelFlag, PivotPolicy};
 
-use crate::backend::{Field, Limits};
+use crate::backend::Limits;
 use crate::determinant::Determinant;
 use crate::device_forest::{Forest, Searched};
 use crate::engine::Pivots;
@@ -42,6 +43,8 @@ pub(crate) struct TreeQuality {
     pub num_off_diagonal: Option<usize>,
     /// If the factors were checked.
     pub check: Option<DeviceCheck>,
+    /// The largest magnitude of a value, and the largest difference of two across the diagonal, if they were compared.
+    pub across: Option<[f64; 2]>,
 }
 
 impl TreeQuality {
@@ -61,6 +64,12 @@ impl TreeQuality {
             Some(check) => check.max_product,
             None => self.max_u * self.max_l.max(1.0),
         }
+    }
+
+    /// Takes in what a check measured.
+    pub(crate) fn add(&mut self, mut check: DeviceCheck) {
+        check.quality.num_perturbed = self.num_perturbed;
+        self.check = Some(check);
     }
 
     /// What a check measured, if its sums were not too large for it.
@@ -95,6 +104,20 @@ pub(crate) struct Place<'a, L: TreeFactors> {
     pub threads: &'a Threads,
     /// Looked at before each tree in which columns have moved.
     pub cancel: &'a CancelFlag,
+}
+
+impl<L: TreeFactors> Place<'_, L> {
+    /// Copies to the device what checks of factors on a tree read, unless it is there.
+    fn prepare_checks(&self, tree: &DeviceTree<L::Storage>) -> Result<(), Error> {
+        if tree.is_ready_to_check() {
+            return Ok(());
+        }
+        let &Self { forest, stream, .. } = self;
+        let prepared = self.threads.run(forest.plan_seconds(), |count| {
+            forest.placed(|placement| tree.prepare_checks(stream, placement, count))
+        });
+        prepared.map_err(|e| Error::from_device(e, "numeric"))
+    }
 }
 
 /// Factors of one matrix. All work on them is enqueued on the stream of their place, in order.
@@ -351,15 +374,8 @@ where
         place: &Place<'_, Self>,
         values: &Buffer<WideOf<T>>,
     ) -> Result<(), Error> {
-        let (tree, stream) = (self.tree(), place.stream);
-        if !tree.is_ready_to_check() {
-            let forest = place.forest;
-            let prepared = place.threads.run(forest.plan_seconds(), |count| {
-                forest.placed(|placement| tree.prepare_checks(stream, placement, count))
-            });
-            prepared.map_err(|e| Error::from_device(e, "numeric"))?;
-        }
-        let prepared = DeviceFrontalLu::prepare_check(self, stream, values);
+        place.prepare_checks(self.tree())?;
+        let prepared = DeviceFrontalLu::prepare_check(self, place.stream, values);
         prepared.map_err(numeric_error)
     }
 
@@ -487,9 +503,6 @@ where
     }
 }
 
-/// A tree whose columns have moved serves other values if it has at most so many times the entries of the one that was planned.
-const WORTH_KEEPING: f64 = 1.25;
-
 /// Copies trees whose columns have moved to the device.
 fn uploading<'a, L: TreeFactors>(
     place: &Place<'a, L>,
@@ -510,255 +523,6 @@ fn uploading<'a, L: TreeFactors>(
             let memory = forest.numbers.memory_plan(&symbolic);
             Ok(forest.upload((&symbolic, &memory), room, stream, count)?)
         })
-    }
-}
-
-/// What a factorization by this policy measured.
-fn symmetric_quality<W: Field>(
-    quality: &DeviceSymmetricQuality,
-    pivots: &PivotPolicy,
-    form: Form,
-) -> TreeQuality {
-    // Eigenvalues of a complex symmetric matrix have no signs.
-    let has_signs = W::COMPONENTS == 1 || form == Form::Hermitian;
-    TreeQuality {
-        num_perturbed: quality.num_perturbed,
-        first_perturbed: quality.first_perturbed,
-        max_b: quality.max_b,
-        max_u: quality.max_u,
-        max_l: quality.max_l,
-        symmetric: Some(SymmetricReport {
-            is_definite: pivots.kind == PivotKind::Definite,
-            is_searched: matches!(pivots.kind, PivotKind::Symmetric { .. }),
-            form,
-            inertia: has_signs.then_some(quality.inertia),
-            num_zero: quality.inertia.zero,
-            num_two: quality.num_two,
-            num_second_pass: None,
-            first_zero: quality.first_zero,
-        }),
-        pivot_range: Some([quality.min_pivot, quality.max_pivot]),
-        num_delayed: Some(quality.num_delayed),
-        num_off_diagonal: None,
-        check: None,
-    }
-}
-
-/// All factors of a symmetric matrix, or of its transpose.
-fn all_factors(transpose: bool) -> SymmetricFactors {
-    if transpose {
-        SymmetricFactors::ALL_TRANSPOSED
-    } else {
-        SymmetricFactors::ALL
-    }
-}
-
-/// A pivot of a symmetric matrix.
-enum Pivot<W> {
-    One(W),
-    /// The entries (1, 1), (2, 1) and (2, 2).
-    Two([W; 3]),
-}
-
-/// The pivots of which these are the entries of D: of each the one on the diagonal, and the one that couples it with the next.
-fn pivots_of<W: Field>(diagonal: &[W]) -> impl Iterator<Item = Pivot<W>> + '_ {
-    let mut entries = diagonal.chunks_exact(2);
-    std::iter::from_fn(move || {
-        let first = entries.next()?;
-        if first[1] == W::zero() {
-            return Some(Pivot::One(first[0]));
-        }
-        let second = entries.next()?;
-        Some(Pivot::Two([first[0], first[1], second[0]]))
-    })
-}
-
-impl<T: DeviceScalar> TreeFactors for DeviceFrontalLdlt<T>
-where
-    WideOf<T>: RefineScalar,
-{
-    type Value = T;
-    type Wide = WideOf<T>;
-    type Storage = Lower;
-
-    const SEARCHES: bool = false;
-
-    fn factorize(
-        place: Place<'_, Self>,
-        values: &Buffer<WideOf<T>>,
-        pivots: &PivotPolicy,
-    ) -> Result<(Self, TreeQuality), Error> {
-        let upload = uploading(&place);
-        let Place {
-            tree,
-            space,
-            stream,
-            ..
-        } = place;
-        let found = match place.expected {
-            Some(expected) if matches!(pivots.kind, PivotKind::Signed { .. }) => {
-                Self::factorize_signed(space, stream, tree, values, pivots, expected)
-            }
-            _ => Self::factorize_in(space, stream, tree, values, pivots, &upload),
-        };
-        let (factors, quality) = found.map_err(numeric_error)?;
-        let form = factors.tree().form();
-        Ok((
-            factors,
-            symmetric_quality::<WideOf<T>>(&quality, pivots, form),
-        ))
-    }
-
-    fn factorize_beside(
-        &self,
-        place: Place<'_, Self>,
-        values: &Buffer<WideOf<T>>,
-        pivots: &PivotPolicy,
-    ) -> Result<(Self, TreeQuality), Error> {
-        // Columns that have moved mostly have to again, and each round of moves is a new plan; unless they are so many that
-        // others may do with far fewer.
-        let entries = |tree: &DeviceTree<Lower>| tree.symbolic().factor_entries() as f64;
-        if entries(self.tree()) > WORTH_KEEPING * entries(place.tree) {
-            return <Self as TreeFactors>::factorize(place, values, pivots);
-        }
-        let upload = uploading(&place);
-        let (factors, quality) = self
-            .factorize_beside(place.stream, values, pivots, &upload)
-            .map_err(numeric_error)?;
-        let form = factors.tree().form();
-        Ok((
-            factors,
-            symmetric_quality::<WideOf<T>>(&quality, pivots, form),
-        ))
-    }
-
-    fn needs_search(&self) -> bool {
-        self.needs_search()
-    }
-
-    fn begin_refactorize(
-        &mut self,
-        stream: &Stream,
-        values: &Buffer<WideOf<T>>,
-        pivots: &PivotPolicy,
-    ) -> Result<(), Error> {
-        let begun = self.begin_refactorize(stream, values, pivots);
-        begun.map_err(numeric_error)
-    }
-
-    fn report(&mut self, stream: &Stream, pivots: &PivotPolicy) -> Result<Outcome, Error> {
-        let before = self.scale();
-        let quality = self.report(stream).map_err(numeric_error)?;
-        Ok(match quality {
-            Some(quality) => {
-                let form = self.tree().form();
-                Outcome::Done(symmetric_quality::<WideOf<T>>(&quality, pivots, form))
-            }
-            None if self.scale() != before => Outcome::OtherScale,
-            None => Outcome::OtherPivots,
-        })
-    }
-
-    fn scale(&self) -> f64 {
-        self.scale()
-    }
-
-    fn set_scale(&mut self, scale: f64) {
-        self.set_scale(scale);
-    }
-
-    fn solve(
-        &mut self,
-        stream: &Stream,
-        x: &mut impl BufferViewMut<WideOf<T>>,
-        nrhs: usize,
-        transpose: bool,
-    ) -> Result<(), Error> {
-        let solved = self.solve_with(stream, x, nrhs, all_factors(transpose));
-        solved.map_err(solve_error)
-    }
-
-    fn solve_scaled(
-        &mut self,
-        stream: &Stream,
-        x: &mut impl BufferViewMut<WideOf<T>>,
-        transpose: bool,
-    ) -> Result<(), Error> {
-        let solved = self.solve_scaled(stream, x, all_factors(transpose));
-        solved.map_err(solve_error)
-    }
-
-    fn determinant(&self, stream: &Stream) -> Result<Determinant<WideOf<T>>, Error> {
-        let diagonal = download(stream, self.diagonal())?;
-        let product = pivots_of(&diagonal).fold(Determinant::one(), |product, pivot| match pivot {
-            Pivot::One(d) => product.times(d),
-            Pivot::Two(d) => product.times_block(d, self.tree().form()),
-        });
-        Ok(product)
-    }
-
-    fn perturbed(&self) -> Option<Vec<usize>> {
-        self.perturbed().map(<[usize]>::to_vec)
-    }
-
-    fn pivots(&self, stream: &Stream) -> Result<Option<Pivots<WideOf<T>>>, Error> {
-        Ok(Some(Pivots {
-            order: self.elimination_order(),
-            d: download(stream, self.diagonal())?,
-        }))
-    }
-
-    fn solve_triangle(
-        &mut self,
-        stream: &Stream,
-        x: &mut impl BufferViewMut<WideOf<T>>,
-        nrhs: usize,
-        transpose: bool,
-    ) -> Result<(), Error> {
-        let triangle = if transpose {
-            SymmetricFactors::TRANSPOSED_L
-        } else {
-            SymmetricFactors::L
-        };
-        let solved = self.solve_with(stream, x, nrhs, triangle);
-        solved.map_err(solve_error)
-    }
-
-    fn tree(&self) -> &Arc<DeviceTree<Lower>> {
-        self.tree()
-    }
-
-    fn code_path(tree: &DeviceTree<Lower>, quality: &TreeQuality) -> &'static str {
-        match quality.symmetric {
-            Some(symmetric) if tree.num_links() > 1 && symmetric.is_definite => {
-                "numeric: fronts of Cholesky up the forest in parts, factors kept elsewhere"
-            }
-            _ if tree.num_links() > 1 => {
-                "numeric: fronts of LDLT up the forest in parts, factors kept elsewhere"
-            }
-            Some(symmetric) if tree.num_devices() > 1 && symmetric.is_definite => {
-                "numeric: fronts of Cholesky up the forest, subtrees on several devices"
-            }
-            _ if tree.num_devices() > 1 => {
-                "numeric: fronts of LDLT up the forest, subtrees on several devices"
-            }
-            Some(symmetric) if symmetric.is_definite => {
-                "numeric: fronts of Cholesky up the forest, one launch"
-            }
-            Some(symmetric) if !symmetric.is_searched => {
-                "numeric: fronts of LDLT up the forest, one launch, pivots of expected signs"
-            }
-            _ => "numeric: fronts of LDLT up the forest, one launch with known pivots",
-        }
-    }
-
-    fn with_searched_pivots(
-        _: &Forest<Lower>,
-        _: &[WideOf<T>],
-        _: PivotPolicy,
-        _: &Limits,
-    ) -> Result<Searched<Lower>, Error> {
-        Ok(None)
     }
 }
 

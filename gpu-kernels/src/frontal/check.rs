@@ -15,18 +15,22 @@
 use luge_kernel::prelude::*;
 
 use super::solve::layout::FrontRecord;
-use super::solve::scaled::shifted;
 use crate::maxima::{MAX_WARPS, raise};
 
+pub mod columns;
 pub mod measure;
+mod panels;
+mod sums;
+pub mod symmetric;
 
-/// Copies of the sums over columns of U, for blocks in turn: nearly all fronts may have something for one column.
-const SUM_COPIES: usize = 8;
-
-/// Copies of the sums over `n` columns of U: a power of two. They have 32 MB at most, or are one.
-pub const fn copies_of_sums(n: usize) -> usize {
-    if n <= 1 << 18 { SUM_COPIES } else { 1 }
-}
+use columns::{Column, is_negative};
+pub use columns::{Columns, SEGMENT, Segment};
+use panels::{Front, PanelsOfL, for_pivots};
+pub use sums::copies_of_sums;
+use sums::{
+    Found, MOST_PRODUCT, PRODUCT_BITS, add_units, for_groups, joined, own_measures, power_of_two,
+    scale, sum_of_copies,
+};
 
 /// Growth up to which the checksum is told.
 pub const MOST_GROWTH: f64 = 1024.0;
@@ -39,27 +43,6 @@ pub const TILE_ROWS: u32 = 64;
 
 /// Threads of a block, at most.
 pub const THREADS: u32 = 256;
-
-/// Entries of a column of B that a group adds up by itself; longer columns come in [`Segment`]s of so many.
-pub const SEGMENT: u32 = 32;
-
-/// Entries of the factors that a lane has under way at once.
-const AHEAD: usize = 8;
-
-/// Entries that are read or left away together: a read on a condition of its own would be waited for at once.
-const TOGETHER: usize = 4;
-
-/// Part of a long column of B.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Record)]
-#[repr(C)]
-pub struct Segment {
-    /// The column.
-    pub column: u32,
-    /// Its first entry here.
-    pub begin: u32,
-    /// The one after the last.
-    pub end: u32,
-}
 
 /// Part of the rows of U right of the pivots' block of a front: up to [`TILE_ROWS`] rows, up to [`GROUP`] columns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Record)]
@@ -90,27 +73,6 @@ pub struct Checked<T: Field> {
     pub tiles: Records<Tile>,
     /// Exponents, at most 0, of the weights of columns: how much less a column of B is in A than the largest scaling would make it.
     pub weights: Global<i32>,
-}
-
-/// B by columns in the order of elimination, as values of A.
-#[derive(Clone, Copy, KernelArgs)]
-pub struct Columns<W: Field> {
-    /// Offsets of the columns.
-    pub col_ptr: Global<u32>,
-    /// Parts of those with more than [`SEGMENT`] entries.
-    pub segments: Records<Segment>,
-    /// Offsets of the segments of each column: none of a short one.
-    pub segment_ptr: Global<u32>,
-    /// Row of each entry, in the order of elimination.
-    pub rows: Global<u32>,
-    /// Which value of A it is.
-    pub source: Global<u32>,
-    /// Exponents of the factors of rows, in the order of elimination.
-    pub row_exponents: Global<i32>,
-    /// Those of columns.
-    pub col_exponents: Global<i32>,
-    /// Values of A.
-    pub values: Global<W>,
 }
 
 /// What is summed up, in the order of elimination.
@@ -158,57 +120,6 @@ impl<W: Field> Sums<W> {
 /// There are 2 to this power units of a residual in its scale.
 const RESIDUAL_BITS: i32 = 52;
 
-/// Likewise of a product.
-const PRODUCT_BITS: i32 = 12;
-
-/// Larger products count as infinite.
-const MOST_PRODUCT: u64 = 1 << 40;
-
-/// The exponent of the power of two above a norm, within bounds: what is measured where they matter is not trusted.
-#[inlined]
-fn scale(norm: f64) -> i32 {
-    let exponent = ((norm.to_bits() >> 52) & 0x7ff) as i32 - 1022;
-    exponent.clamp(-900, 900)
-}
-
-/// 2 to this power, between those of normal numbers.
-#[inlined]
-fn power_of_two(exponent: i32) -> f64 {
-    f64::from_bits(((1023 + exponent) as u64) << 52)
-}
-
-/// The weight of a row is −1 or 1, pseudo-random.
-#[inlined]
-fn is_negative(row: u32) -> bool {
-    let mixed = (row ^ row >> 16).wrapping_mul(0x7feb_352d);
-    let mixed = (mixed ^ mixed >> 15).wrapping_mul(0x846c_a68b);
-    mixed >> 31 != 0
-}
-
-/// A sum over the lanes of a group, for all of them. All lanes of a warp call it.
-#[inlined]
-fn joined<W: Field>(mut sum: W) -> W {
-    let mut distance = GROUP / 2;
-    while distance > 0 {
-        sum += warp::shuffle_xor(warp::FULL_MASK, sum, distance);
-        distance /= 2;
-    }
-    sum
-}
-
-/// Calls `work(unit, lane)` for each unit with the lanes of a group; `unit` is past the end for groups that have none. All
-/// lanes of a warp are in each call.
-#[inlined]
-fn for_groups(len: u32, mut work: impl FnMut(u32, u32)) {
-    let groups = warp::WARP_SIZE / GROUP;
-    let lane = thread::lane_id();
-    let mut first = thread::index_1d() / warp::WARP_SIZE * groups;
-    while first < len {
-        work(first + lane / GROUP, lane % GROUP);
-        first += thread::num_threads_1d() / warp::WARP_SIZE * groups;
-    }
-}
-
 /// What entries of a column of U come to.
 #[derive(Clone, Copy)]
 struct OfU<W> {
@@ -224,7 +135,7 @@ impl<W: Field<Real = f64>> Sums<W> {
     fn times<T: Field<Wide = W>>(
         self,
         first: u32,
-        (begin, end): (u32, u32),
+        range: (u32, u32),
         stride: u32,
         entry: impl Fn(u32) -> T,
     ) -> OfU<W> {
@@ -232,35 +143,16 @@ impl<W: Field<Real = f64>> Sums<W> {
             residual: W::ZERO,
             product: 0.0,
         };
-        let mut i = begin;
-        while i < end {
-            let mut several = [(T::ZERO, W::ZERO, 0.0); AHEAD];
-            let mut g = 0;
-            while g < AHEAD {
-                if i + (g as u32) * stride < end {
-                    let mut u = g;
-                    while u < g + TOGETHER {
-                        let own = i + u as u32 * stride;
-                        let own = if own < end { own } else { i };
-                        let pivot = (first + own) as usize;
-                        several[u] = (entry(own), self.weighted.get(pivot), self.sizes.get(pivot));
-                        u += 1;
-                    }
-                }
-                g += TOGETHER;
-            }
-            let mut u = 0;
-            while u < AHEAD {
-                if i + u as u32 * stride < end {
-                    let (entry, weighted, size) = several[u];
-                    let entry = entry.widen();
-                    sums.residual = weighted.mul_add(entry, sums.residual);
-                    sums.product += size * entry.magnitude();
-                }
-                u += 1;
-            }
-            i += AHEAD as u32 * stride;
-        }
+        let read = |i: u32| {
+            let pivot = (first + i) as usize;
+            let of_l = (self.weighted.get(pivot), self.sizes.get(pivot));
+            (entry(i), of_l)
+        };
+        for_pivots(range, stride, (W::ZERO, 0.0), read, |entry, of_l| {
+            let (entry, (weighted, size)) = (entry.widen(), of_l);
+            sums.residual = weighted.mul_add(entry, sums.residual);
+            sums.product += size * entry.magnitude();
+        });
         sums
     }
 
@@ -281,14 +173,7 @@ impl<W: Field<Real = f64>> Sums<W> {
             );
         });
         let scaled = product * power_of_two(PRODUCT_BITS - exponent);
-        // What is not a number is not below anything.
-        let units = if scaled < MOST_PRODUCT as f64 {
-            scaled as u64 + 1
-        } else {
-            MOST_PRODUCT
-        };
-        let cell = self.products.atomic(at);
-        cell.reduce_add(units, Ordering::Relaxed, Scope::Device);
+        add_units(self.products, at, scaled, MOST_PRODUCT);
     }
 }
 
@@ -307,56 +192,22 @@ impl<T: Field> Checked<T> {
         pivot.magnitude().to_f64()
     }
 
-    /// What a lane of a group has of the column of L of pivot number `j` of a front, its own one included.
+    /// What a lane of a group has of the column of L of a pivot.
     #[inlined]
-    fn column_of_l(self, (front, j): (Front, u32), lane: u32) -> OfL<T::Wide> {
-        let pivot_row = |i: u32| front.start + self.order.get((front.start + i) as usize);
+    fn column_of_l(self, place: (Front, u32), lane: u32) -> OfL<T::Wide> {
+        let panels = PanelsOfL {
+            factors: self.factors,
+            order: self.order,
+            row_idx: self.row_idx,
+        };
         let mut sums = OfL {
             size: 0.0,
             weighted: T::Wide::ZERO,
         };
-        if lane == 0 {
-            sums.add(T::Wide::ONE, is_negative(pivot_row(j)));
-        }
-        let begin = front.column(j);
-        let entry = |i: u32| self.factors.get(begin + i as usize);
-        self.add_rows(&mut sums, (j + 1 + lane, front.pivots), entry, pivot_row);
-        let below = begin + front.pivots as usize;
-        let entry = |i: u32| self.factors.get(below + i as usize);
-        let row = |i: u32| self.row_idx.get((front.rows + i) as usize);
-        self.add_rows(&mut sums, (lane, front.below), entry, row);
+        panels.for_column(place, lane, |entry, row| {
+            sums.add(entry.widen(), is_negative(row));
+        });
         sums
-    }
-
-    /// Adds to the sums the entries `begin`, `begin` + [`GROUP`], … below `end` of a column of L, with the rows that they are in.
-    #[inlined]
-    fn add_rows(
-        self,
-        sums: &mut OfL<T::Wide>,
-        (begin, end): (u32, u32),
-        entry: impl Fn(u32) -> T,
-        row: impl Fn(u32) -> u32,
-    ) {
-        let mut i = begin;
-        while i < end {
-            let mut several = [(T::ZERO, 0); TOGETHER];
-            let mut u = 0;
-            while u < TOGETHER {
-                let own = i + u as u32 * GROUP;
-                let own = if own < end { own } else { i };
-                several[u] = (entry(own), row(own));
-                u += 1;
-            }
-            let mut u = 0;
-            while u < TOGETHER {
-                if i + u as u32 * GROUP < end {
-                    let (entry, row) = several[u];
-                    sums.add(entry.widen(), is_negative(row));
-                }
-                u += 1;
-            }
-            i += TOGETHER as u32 * GROUP;
-        }
     }
 }
 
@@ -374,100 +225,6 @@ impl<W: Field<Real = f64>> OfL<W> {
     fn add(&mut self, entry: W, is_negative: bool) {
         self.size += entry.magnitude();
         self.weighted += if is_negative { -entry } else { entry };
-    }
-}
-
-/// A front, as its record has it.
-#[derive(Clone, Copy)]
-struct Front {
-    start: u32,
-    pivots: u32,
-    below: u32,
-    rows: u32,
-    slot: u64,
-}
-
-impl Front {
-    #[inlined]
-    fn of(fronts: Records<FrontRecord>, number: u32) -> Self {
-        let front = fronts.get(number as usize);
-        Self {
-            start: front.start(),
-            pivots: front.pivots(),
-            below: front.below(),
-            rows: front.rows(),
-            slot: front.slot(),
-        }
-    }
-
-    /// Where column `j` of the pivots begins.
-    #[inlined]
-    fn column(self, j: u32) -> usize {
-        self.slot as usize + j as usize * (self.pivots + self.below) as usize
-    }
-
-    /// Where row `i` of U begins, behind the pivots' block.
-    #[inlined]
-    fn row(self, i: u32) -> usize {
-        self.column(self.pivots) + i as usize * self.below as usize
-    }
-}
-
-/// What entries of a column of B come to, of those of one lane or of all of a group.
-#[derive(Clone, Copy)]
-struct Column<W> {
-    norm: f64,
-    /// wᵀ times them.
-    sum: W,
-    /// Largest magnitude of their values in A.
-    largest: f64,
-}
-
-impl<W: Field<Real = f64>> Columns<W> {
-    /// The entries `begin`, `begin` + [`GROUP`], … below `end` of column `e`, rounded to the type of the factors.
-    #[inlined]
-    fn sum<T: Field<Wide = W>>(self, e: u32, (begin, end): (u32, u32)) -> Column<W> {
-        let mut column = Column::NONE;
-        let exponent = self.col_exponents.get(e as usize);
-        let mut p = begin;
-        while p < end {
-            // Two under way at once; the second may be the first again.
-            let places = [p, if p + GROUP < end { p + GROUP } else { p }];
-            let rows = places.map(|p| self.rows.get(p as usize));
-            let sources = places.map(|p| self.source.get(p as usize));
-            let values = sources.map(|source| self.values.get(source as usize));
-            let exponents = rows.map(|row| self.row_exponents.get(row as usize));
-            let mut u = 0;
-            while u < 2 {
-                if p + u as u32 * GROUP < end {
-                    column.largest = Real::max(column.largest, values[u].magnitude());
-                    let entry = T::narrow(shifted(values[u], exponents[u] + exponent)).widen();
-                    column.norm += entry.magnitude();
-                    column.sum += if is_negative(rows[u]) { -entry } else { entry };
-                }
-                u += 1;
-            }
-            p += 2 * GROUP;
-        }
-        column
-    }
-}
-
-impl<W: Field<Real = f64>> Column<W> {
-    const NONE: Self = Self {
-        norm: 0.0,
-        sum: W::ZERO,
-        largest: 0.0,
-    };
-
-    /// The sums over the lanes of a group, for all of them. All lanes of a warp call it.
-    #[inlined]
-    fn joined(self) -> Self {
-        Self {
-            norm: joined(self.norm),
-            sum: joined(self.sum),
-            largest: warp::fold(GROUP, self.largest, Real::max),
-        }
     }
 }
 
@@ -501,21 +258,10 @@ pub unsafe fn begin_check<T: Field>(
         let (front, j) = checked.place(e as u32);
         sums.pivots.set(e, checked.pivot(front, j));
     }
-    let num_segments = columns.segments.len() as u32;
-    for_groups(num_segments, |number, lane| {
-        let mut column = Column::NONE;
-        if number < num_segments {
-            let segment = columns.segments.get(number as usize);
-            let range = (segment.begin() + lane, segment.end());
-            column = columns.sum::<T>(segment.column(), range);
-        }
-        let column = column.joined();
-        if number < num_segments && lane == 0 {
-            let at = number as usize;
-            sums.segment_norms.set(at, column.norm);
-            sums.segment_sums.set(at, column.sum);
-            sums.segment_values.set(at, column.largest);
-        }
+    columns.for_segments::<T>(|at, column| {
+        sums.segment_norms.set(at, column.norm);
+        sums.segment_sums.set(at, column.sum);
+        sums.segment_values.set(at, column.largest);
     });
 }
 
@@ -555,20 +301,12 @@ pub unsafe fn check_columns<T: Field>(
             weighted: T::Wide::ZERO,
         };
         if e < n {
-            let [begin, end] = [0, 1].map(|next| columns.segment_ptr.get((e + next) as usize));
-            if begin < end {
-                let mut number = begin + lane;
-                while number < end {
-                    let at = number as usize;
-                    column.norm += sums.segment_norms.get(at);
-                    column.sum += sums.segment_sums.get(at);
-                    column.largest = Real::max(column.largest, sums.segment_values.get(at));
-                    number += GROUP;
-                }
-            } else {
-                let [begin, end] = [0, 1].map(|next| columns.col_ptr.get((e + next) as usize));
-                column = columns.sum::<T>(e, (begin + lane, end));
-            }
+            column = columns.of_lane::<T>(e, lane, |at| Column {
+                norm: sums.segment_norms.get(at),
+                sum: sums.segment_sums.get(at),
+                largest: sums.segment_values.get(at),
+                norm_in_a: 0.0,
+            });
             let place = checked.place(e);
             of_l = checked.column_of_l(place, lane);
             if lane == 0 {
@@ -581,7 +319,9 @@ pub unsafe fn check_columns<T: Field>(
                 found.smallest(measure::SHRUNK_PIVOT - measure::OF_SUMS, ratio);
             }
         }
-        let Column { norm, sum, largest } = column.joined();
+        let Column {
+            norm, sum, largest, ..
+        } = column.joined();
         let (size, weighted) = (joined(of_l.size), joined(of_l.weighted));
         found.largest(measure::VALUE - measure::OF_SUMS, largest);
         if e < n && lane == 0 {
@@ -653,62 +393,6 @@ pub unsafe fn check_products<T: Field>(checked: Checked<T>, sums: Sums<T::Wide>)
             sums.add(copy, e, residual, product);
         }
     });
-}
-
-/// Where the copy of this block of the measures begins.
-#[inlined]
-fn own_measures() -> usize {
-    thread::block_idx_x() as usize % measure::COPIES * measure::STRIDE
-}
-
-/// What a lane has found of its columns, of so many measures.
-#[derive(Clone, Copy)]
-struct Found<const N: usize> {
-    measures: [u64; N],
-}
-
-impl<const N: usize> Found<N> {
-    const NONE: Self = Self { measures: [0; N] };
-
-    /// Takes in a number of which the largest is wanted, or NaN.
-    #[inlined]
-    fn largest(&mut self, which: usize, number: f64) {
-        self.raise(which, number.to_bits());
-    }
-
-    /// Takes in one of which the smallest is wanted; NaN counts as zero.
-    #[inlined]
-    fn smallest(&mut self, which: usize, number: f64) {
-        self.raise(which, !Real::max(number, 0.0).to_bits());
-    }
-
-    #[inlined]
-    fn raise(&mut self, which: usize, bits: u64) {
-        if bits > self.measures[which] {
-            self.measures[which] = bits;
-        }
-    }
-}
-
-/// The sum of the copies of word `at`, wrapping; a copy has `len` words. All are under way at once.
-#[inlined]
-fn sum_of_copies(words: GlobalMut<u64>, copies: usize, len: usize, at: usize) -> u64 {
-    let mut several = [0u64; SUM_COPIES];
-    let mut copy = 0;
-    while copy < SUM_COPIES {
-        let own = if copy < copies { copy } else { 0 };
-        several[copy] = words.get(own * len + at);
-        copy += 1;
-    }
-    let mut sum = 0u64;
-    let mut copy = 0;
-    while copy < SUM_COPIES {
-        if copy < copies {
-            sum = sum.wrapping_add(several[copy]);
-        }
-        copy += 1;
-    }
-    sum
 }
 
 /// Measures what was summed up, and looks whether entries right of the diagonal blocks are numbers.

@@ -443,27 +443,35 @@ impl<T: Field> SymmetricWork<T> {
         } else if is_first {
             // One that was found for other values may have come apart.
             seen.num_two += u32::from(off != T::ZERO);
-            let size = d.magnitude().max(off.magnitude()).max(next.magnitude());
-            // A sixteenth of one of the products at least, so its sign is right.
-            let across = form.counterpart(off);
-            let determinant = d.over_real(size) * next - off.over_real(size) * across;
+            let (determinant, range) = spectrum_of_two([d, off, next], form);
             if determinant.real() < T::Real::ZERO {
                 seen.num_negative += 1;
             } else if d.real() < T::Real::ZERO {
                 seen.num_negative += 2;
             }
-            let half = T::Real::from_f64(0.5);
-            let (d, next) = (d.scale(half), next.scale(half));
-            let (sum, difference) = (d + next, d - next);
-            let x = difference.over_real(size).magnitude();
-            let y = off.over_real(size).magnitude();
-            // The singular values of a complex block are these to a factor of two.
-            let large = x.mul_add(x, y * y).sqrt().mul_add(size, sum.magnitude());
-            // The product of the eigenvalues is the determinant.
-            seen.pivot(determinant.magnitude() * (size / large), large);
+            seen.pivot(range[0], range[1]);
         } else if of_kind == kind::NONE {
             work.fail(pivot, seen);
         }
         d
     }
+}
+
+/// Of the pivot of order 2 with these entries (1, 1), (2, 1) and (2, 2): its determinant, divided by its largest magnitude, and the
+/// smaller and the larger magnitude of an eigenvalue, of a complex block to a factor of two.
+#[inlined]
+pub(super) fn spectrum_of_two<T: Field>([d, off, next]: [T; 3], form: Form) -> (T, [T::Real; 2]) {
+    let size = d.magnitude().max(off.magnitude()).max(next.magnitude());
+    // A sixteenth of one of the products at least, so its sign is right.
+    let across = form.counterpart(off);
+    let determinant = d.over_real(size) * next - off.over_real(size) * across;
+    let half = T::Real::from_f64(0.5);
+    let (d, next) = (d.scale(half), next.scale(half));
+    let (sum, difference) = (d + next, d - next);
+    let x = difference.over_real(size).magnitude();
+    let y = off.over_real(size).magnitude();
+    let large = x.mul_add(x, y * y).sqrt().mul_add(size, sum.magnitude());
+    // The product of the eigenvalues is the determinant.
+    let small = determinant.magnitude() * (size / large);
+    (determinant, [small, large])
 }

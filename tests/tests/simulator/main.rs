@@ -14,6 +14,7 @@ mod front_kernels;
 mod frontal;
 mod frontal_changed;
 mod frontal_check;
+mod frontal_check_symmetric;
 mod frontal_dealt;
 mod frontal_delays;
 mod frontal_gathered;

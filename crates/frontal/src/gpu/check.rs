@@ -1,22 +1,27 @@
 //! Growth and checksum of the factors of a refactorization: see `luge_gpu_kernels::frontal::check`.
 
+mod symmetric;
+
+use std::ops::Range;
+
 use luge_device::{Buffer, DeviceError, LaunchConfig, PinnedBuffer, RecordBuffer, Stream};
+use luge_gpu_kernels::frontal::check::columns::ColumnsBuffers;
 use luge_gpu_kernels::frontal::check::{
-    self as kernels, CheckedBuffers, ColumnsBuffers, GROUP, SEGMENT, Segment, SumsBuffers, THREADS,
-    TILE_ROWS, Tile, copies_of_sums, measure,
+    self as kernels, CheckedBuffers, GROUP, SEGMENT, Segment, SumsBuffers, THREADS, TILE_ROWS,
+    Tile, copies_of_sums, measure, symmetric as symmetric_kernels,
 };
 use luge_kernel::math::Field;
 use luge_sparse::etree::inverse;
-use luge_sparse::{Quality, Scalar};
+use luge_sparse::{CompressedPattern, Quality, Scalar};
 
 use super::placement::Placement;
 use super::scalar::WideOf;
 use super::tree::DeviceTree;
-use super::{DeviceFrontalError, DeviceFrontalLu, DeviceScalar};
+use super::{DeviceFrontalError, DeviceFrontalLu, DeviceScalar, Workspace};
 use crate::shares::{mapped, shares, split};
 use crate::storage::Storage;
 use crate::symbolic::Symbolic;
-use crate::tree::AssemblyTree;
+use crate::tree::{AssemblyTree, Front, Transposed};
 
 /// What a check measured.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -25,13 +30,18 @@ pub struct DeviceCheck {
     /// residual are not told here. The growth is at most by 2⁻¹² too large for each front that a column is in, and infinite from 2²⁸
     /// on; the checksum is infinite where the growth is above
     /// [`MOST_GROWTH`](luge_gpu_kernels::frontal::check::MOST_GROWTH).
+    ///
+    /// Of L·D·Lᵀ there is no checksum, and pivots are not compared with those before; the growth, with |L|·|D|·|Lᵀ|, is infinite where
+    /// it is above [another bound](luge_gpu_kernels::frontal::check::symmetric::MOST_GROWTH).
     pub quality: Quality,
     /// max over columns k of ‖ |L|·|U|·e_k ‖₁ times the weight of the column: min Dc / Dc(k) · min Dr / min Dr(i), where i goes over
     /// the rows of the fronts that have the column. Divided by min Dr · min Dc it is a bound of Dr⁻¹·|L|·|U|·Dc⁻¹.
+    ///
+    /// Of L·D·Lᵀ it is the largest sum over a column of S⁻¹·|L|·|D|·|Lᵀ|·S⁻¹ itself, times (min S)².
     pub max_product: f64,
-    /// max over columns k of |wᵀ·(B − L·U)·e_k|, weighted likewise.
+    /// max over columns k of |wᵀ·(B − L·U)·e_k|, weighted likewise. Zero of L·D·Lᵀ.
     pub max_residual: f64,
-    /// Largest magnitude of a value of A in the diagonal blocks of B.
+    /// Largest magnitude of a value of A in the diagonal blocks of B; of L·D·Lᵀ the largest sum of those of a column.
     pub max_value: f64,
 }
 
@@ -40,7 +50,9 @@ pub struct DeviceCheck {
 pub(super) struct CheckPlan {
     front_of: Buffer<u32>,
     tiles: RecordBuffer<Tile>,
+    /// Of columns of L·U; of L·D·Lᵀ the exponents of scale factors that weights are made of.
     weights: Buffer<i32>,
+    least_weight: i32,
     /// B by columns in the order of elimination.
     col_ptr: Buffer<u32>,
     segments: RecordBuffer<Segment>,
@@ -65,12 +77,12 @@ pub(super) struct CheckMemory<T: DeviceScalar> {
     on_host: PinnedBuffer<u64>,
 }
 
-/// The parts of U right of the pivots' blocks that are worked on by themselves.
-fn tiles(tree: &AssemblyTree) -> Vec<Tile> {
-    let mut tiles = Vec::with_capacity(num_tiles(tree) as usize);
+/// The parts of U right of the pivots' blocks that are worked on by themselves, or of a symmetric matrix of the rows of L.
+fn tiles<S: Storage>(tree: &AssemblyTree) -> Vec<Tile> {
+    let mut tiles = Vec::with_capacity(num_tiles::<S>(tree) as usize);
     for (number, front) in (0..).zip(tree.fronts()) {
         for row in (0..front.pivots).step_by(TILE_ROWS as usize) {
-            for column in (0..front.below).step_by(GROUP as usize) {
+            for column in columns_of_tiles::<S>(front, row).step_by(GROUP as usize) {
                 tiles.push(Tile {
                     front: number,
                     row,
@@ -82,14 +94,22 @@ fn tiles(tree: &AssemblyTree) -> Vec<Tile> {
     tiles
 }
 
-fn num_tiles(tree: &AssemblyTree) -> u64 {
-    let of_front = |pivots: u32, below: u32| {
-        u64::from(pivots.div_ceil(TILE_ROWS)) * u64::from(below.div_ceil(GROUP))
+/// Columns of U right of the pivots' block, or the rows of L that have something in the columns from number `row` on.
+fn columns_of_tiles<S: Storage>(front: &Front, row: u32) -> Range<u32> {
+    if S::SYMMETRIC {
+        row..front.size()
+    } else {
+        0..front.below
+    }
+}
+
+fn num_tiles<S: Storage>(tree: &AssemblyTree) -> u64 {
+    let of_front = |front: &Front| -> u64 {
+        let rows = (0..front.pivots).step_by(TILE_ROWS as usize);
+        let of_rows = rows.map(|row| columns_of_tiles::<S>(front, row).len() as u64);
+        of_rows.map(|len| len.div_ceil(u64::from(GROUP))).sum()
     };
-    let fronts = tree.fronts().iter();
-    fronts
-        .map(|front| of_front(front.pivots, front.below))
-        .sum()
+    tree.fronts().iter().map(of_front).sum()
 }
 
 /// The exponent of the weight of each column, in the order of elimination: what is small in a column of B may be large in a row
@@ -115,10 +135,23 @@ fn weights(tree: &AssemblyTree, placement: &Placement<'_>, threads: usize) -> Ve
     own.map(|(&row, &col)| all - row - col).collect()
 }
 
-/// Parts of long columns of B.
-fn num_segments(tree: &AssemblyTree) -> u64 {
-    let lengths = tree.pattern.lines().map(|rows| rows.len() as u32);
-    let long = lengths.filter(|&length| length > SEGMENT);
+/// How many entries each column of B has, in the order of the pattern.
+fn lengths<S: Storage>(pattern: &CompressedPattern) -> Vec<u32> {
+    let stored = pattern.lines().map(|rows| rows.len() as u32);
+    let mut lengths: Vec<u32> = stored.collect();
+    if S::SYMMETRIC {
+        for (column, rows) in (0..).zip(pattern.lines()) {
+            for &row in rows.iter().filter(|&&row| row != column) {
+                lengths[row as usize] += 1;
+            }
+        }
+    }
+    lengths
+}
+
+/// Parts of long columns of B, of which these are the lengths.
+fn num_segments(lengths: &[u32]) -> u64 {
+    let long = lengths.iter().filter(|&&length| length > SEGMENT);
     long.map(|length| u64::from(length.div_ceil(SEGMENT))).sum()
 }
 
@@ -132,14 +165,20 @@ fn copies(n: usize, num_segments: u64) -> usize {
 }
 
 /// B by columns in the order of elimination: where they begin, rows, values of A.
-fn columns(tree: &AssemblyTree, entries: &[u32], threads: usize) -> (Vec<u32>, Vec<u32>, Vec<u32>) {
-    let (pattern, perm) = (&tree.pattern, tree.perm());
+fn columns<S: Storage>(
+    tree: &AssemblyTree,
+    entries: &[u32],
+    threads: usize,
+) -> (Vec<u32>, Vec<u32>, Vec<u32>) {
+    let (pattern, perm) = (&*tree.pattern, tree.perm());
     let place = inverse(perm);
+    // What a symmetric matrix has across the diagonal.
+    let across = S::SYMMETRIC.then(|| Transposed::new(pattern, threads));
+    let lengths = lengths::<S>(pattern);
     let mut ptr = Vec::with_capacity(perm.len() + 1);
     ptr.push(0u32);
     for &column in perm {
-        let len = pattern.line(column as usize).len() as u32;
-        ptr.push(ptr[ptr.len() - 1] + len);
+        ptr.push(ptr[ptr.len() - 1] + lengths[column as usize]);
     }
     let ranges = shares(threads, perm.len(), |e| u64::from(ptr[e]));
     let lengths = || {
@@ -147,7 +186,8 @@ fn columns(tree: &AssemblyTree, entries: &[u32], threads: usize) -> (Vec<u32>, V
             .iter()
             .map(|range| (ptr[range.end] - ptr[range.start]) as usize)
     };
-    let (mut rows, mut source) = (vec![0; pattern.nnz()], vec![0; pattern.nnz()]);
+    let nnz = ptr[perm.len()] as usize;
+    let (mut rows, mut source) = (vec![0; nnz], vec![0; nnz]);
     let of_rows = split(&mut rows, lengths());
     let of_source = split(&mut source, lengths());
     let parts = ranges
@@ -157,13 +197,12 @@ fn columns(tree: &AssemblyTree, entries: &[u32], threads: usize) -> (Vec<u32>, V
     mapped(parts, |(range, (rows, source))| {
         let mut at = 0;
         for &column in &perm[range.clone()] {
-            let column = column as usize;
-            for (&row, &entry) in pattern
-                .line(column)
-                .iter()
-                .zip(&entries[pattern.range(column)])
-            {
-                (rows[at], source[at]) = (place[row as usize], entry);
+            let own = pattern.range(column as usize);
+            let stored = pattern.idx()[own.clone()].iter().copied().zip(own);
+            let across = across.iter().flat_map(|rows| rows.entries(column as usize));
+            let across = across.filter(|&(row, _)| row != column);
+            for (row, p) in stored.chain(across.map(|(row, p)| (row, p as usize))) {
+                (rows[at], source[at]) = (place[row as usize], entries[p]);
                 at += 1;
             }
         }
@@ -202,11 +241,17 @@ fn of_groups(groups: usize) -> LaunchConfig {
     LaunchConfig::for_elements(groups * GROUP as usize, THREADS)
 }
 
+/// A launch that measures so many columns. More blocks would wait for each other at the few words of the measures.
+fn of_measures(n: usize) -> LaunchConfig {
+    let columns_of_thread = n.div_ceil((MEASURING_BLOCKS * THREADS) as usize);
+    LaunchConfig::for_elements(n.div_ceil(columns_of_thread), THREADS)
+}
+
 impl CheckPlan {
     /// The arguments that say what B is, for the values `a` of A.
-    fn columns<'a, W: Field>(
+    fn columns<'a, S: Storage, W: Field>(
         &'a self,
-        tree: &'a DeviceTree,
+        tree: &'a DeviceTree<S>,
         a: &'a Buffer<W>,
     ) -> ColumnsBuffers<'a, W> {
         ColumnsBuffers {
@@ -221,14 +266,19 @@ impl CheckPlan {
         }
     }
 
-    fn upload(
+    fn upload<S: Storage>(
         stream: &Stream,
         tree: &AssemblyTree,
         placement: &Placement<'_>,
         threads: usize,
     ) -> Result<Self, DeviceError> {
         placement.check(tree.n(), tree.nnz());
-        let (col_ptr, rows, source) = columns(tree, placement.entries, threads);
+        let (col_ptr, rows, source) = columns::<S>(tree, placement.entries, threads);
+        let weights = if S::SYMMETRIC {
+            symmetric::exponents(tree, placement, threads)
+        } else {
+            weights(tree, placement, threads)
+        };
         let (segments, segment_ptr) = segments(&col_ptr);
         let mut front_of = vec![0; tree.n()];
         for (number, front) in (0..).zip(tree.fronts()) {
@@ -236,8 +286,9 @@ impl CheckPlan {
         }
         Ok(Self {
             front_of: stream.upload(&front_of)?,
-            tiles: stream.upload_records(&tiles(tree))?,
-            weights: stream.upload(&weights(tree, placement, threads))?,
+            tiles: stream.upload_records(&tiles::<S>(tree))?,
+            least_weight: weights.iter().copied().min().unwrap_or(0),
+            weights: stream.upload(&weights)?,
             col_ptr: stream.upload(&col_ptr)?,
             segments: stream.upload_records(&segments)?,
             segment_ptr: stream.upload(&segment_ptr)?,
@@ -246,27 +297,54 @@ impl CheckPlan {
         })
     }
 
-    fn bytes(tree: &AssemblyTree) -> u64 {
-        let words = 4 * tree.n() + 2 * tree.nnz() + 2;
-        let records = num_tiles(tree) * size_of::<Tile>() as u64
-            + num_segments(tree) * size_of::<Segment>() as u64;
-        words as u64 * size_of::<u32>() as u64 + records
+    /// Where columns of B have these lengths.
+    fn bytes<S: Storage>(tree: &AssemblyTree, lengths: &[u32]) -> u64 {
+        let nnz = lengths.iter().map(|&length| u64::from(length)).sum::<u64>();
+        let words = 4 * tree.n() as u64 + 2 * nnz + 2;
+        let records = num_tiles::<S>(tree) * size_of::<Tile>() as u64
+            + num_segments(lengths) * size_of::<Segment>() as u64;
+        words * size_of::<u32>() as u64 + records
+    }
+}
+
+/// Numbers for a column or segment that a check of L·U, or of L·D·Lᵀ, works in.
+struct Room {
+    /// For wᵀ·L, or the components of a residual.
+    checksums: usize,
+    /// For |L|, or |L|·|U|.
+    sizes: usize,
+}
+
+impl Room {
+    fn of<S: Storage>() -> Self {
+        if S::SYMMETRIC {
+            Self {
+                checksums: 0,
+                sizes: symmetric_kernels::SUMS,
+            }
+        } else {
+            Self {
+                checksums: 1,
+                sizes: 1,
+            }
+        }
     }
 }
 
 impl<T: DeviceScalar> CheckMemory<T> {
-    fn new(stream: &Stream, plan: &CheckPlan) -> Result<Self, DeviceError> {
-        let n = plan.front_of.len();
-        let copies = copies(n, plan.segments.len() as u64);
+    fn new<S: Storage>(stream: &Stream, plan: &CheckPlan) -> Result<Self, DeviceError> {
+        let Room { checksums, sizes } = Room::of::<S>();
+        let (n, segments) = (plan.front_of.len(), plan.segments.len());
+        let copies = copies(n, segments as u64);
         Ok(Self {
-            segment_norms: stream.alloc(plan.segments.len())?,
-            segment_sums: stream.alloc(plan.segments.len())?,
-            segment_values: stream.alloc(plan.segments.len())?,
+            segment_norms: stream.alloc(segments)?,
+            segment_sums: stream.alloc(checksums * segments)?,
+            segment_values: stream.alloc(segments)?,
             norms: stream.alloc(n)?,
-            weighted: stream.alloc(n)?,
-            sizes: stream.alloc(n)?,
-            residuals: stream.alloc(copies * n * components::<T>())?,
-            products: stream.alloc(copies * n)?,
+            weighted: stream.alloc(checksums * n)?,
+            sizes: stream.alloc(sizes * n)?,
+            residuals: stream.alloc(checksums * copies * n * components::<T>())?,
+            products: stream.alloc(sizes * copies * n)?,
             pivots: stream.alloc(n)?,
             measures: stream.alloc(measure::WORDS)?,
             on_host: stream.device().alloc_pinned(measure::WORDS)?,
@@ -327,21 +405,21 @@ fn components<T: DeviceScalar>() -> usize {
 impl<S: Storage> DeviceTree<S> {
     /// Bytes that [checks](DeviceFrontalLu::begin_check) of factors on this tree take, which are made for the first of
     /// them: what factors on one tree share, and what those share that share a [`Workspace`](super::Workspace), for numbers
-    /// of so many `components`. A tree of symmetric matrices has none.
+    /// of so many `components`.
     pub fn check_bytes(symbolic: &Symbolic<S>, components: usize) -> [u64; 2] {
-        if S::SYMMETRIC {
-            return [0, 0];
-        }
         let tree = symbolic.tree();
-        let in_copies = copies(tree.n(), num_segments(tree)) * (1 + components);
-        let numbers = tree.n() * (3 + components + in_copies) + measure::WORDS;
-        let of_segments = num_segments(tree) * (2 + components as u64);
+        let lengths = lengths::<S>(&tree.pattern);
+        let num_segments = num_segments(&lengths);
+        let Room { checksums, sizes } = Room::of::<S>();
+        let checksums = checksums * components;
+        // Norms and pivots beside the sums.
+        let of_column = 2 + (checksums + sizes) * (1 + copies(tree.n(), num_segments));
+        let numbers = tree.n() * of_column + measure::WORDS;
+        let of_segments = num_segments * (2 + checksums as u64);
         let memory = (numbers as u64 + of_segments) * size_of::<f64>() as u64;
-        [CheckPlan::bytes(tree), memory]
+        [CheckPlan::bytes::<S>(tree, &lengths), memory]
     }
-}
 
-impl DeviceTree {
     /// Whether factors on this tree can be [checked](DeviceFrontalLu::begin_check): not where panels are kept elsewhere.
     pub fn has_checks(&self) -> bool {
         self.chain.is_none() && !self.is_empty()
@@ -370,11 +448,37 @@ impl DeviceTree {
         threads: usize,
     ) -> Result<(), DeviceError> {
         if self.check.get().is_none() {
-            let plan = CheckPlan::upload(stream, self.symbolic.tree(), placement, threads)?;
+            let plan = CheckPlan::upload::<S>(stream, self.symbolic.tree(), placement, threads)?;
             // Another thread may have been faster.
             let _ = self.check.set(plan);
         }
         Ok(())
+    }
+}
+
+impl<T: DeviceScalar> Workspace<T> {
+    /// Does `work` in what checks of factors on a tree work in, which is made for the first.
+    #[track_caller]
+    fn in_check_memory<S: Storage>(
+        &self,
+        stream: &Stream,
+        tree: &DeviceTree<S>,
+        work: impl FnOnce(&CheckPlan, &mut CheckMemory<T>) -> Result<(), DeviceError>,
+    ) -> Result<(), DeviceFrontalError> {
+        let plan = tree.check.get().expect("checks were prepared");
+        let mut working = self.lock();
+        let memory = match working.check() {
+            Some(memory) => memory,
+            slot => slot.insert(CheckMemory::new::<S>(stream, plan)?),
+        };
+        Ok(work(plan, memory)?)
+    }
+
+    /// Waits for the check that was begun last.
+    fn checked(&self) -> Result<DeviceCheck, DeviceFrontalError> {
+        let mut working = self.lock();
+        let memory = working.check().as_ref().expect("a check was begun");
+        Ok(memory.report()?)
     }
 }
 
@@ -395,25 +499,12 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         stream: &Stream,
         a: &Buffer<WideOf<T>>,
     ) -> Result<(), DeviceFrontalError> {
-        self.in_check_memory(stream, |plan, memory| {
+        let Self {
+            tree, workspace, ..
+        } = self;
+        workspace.in_check_memory(stream, tree, |plan, memory| {
             self.enqueue_check(stream, a, plan, memory)
         })
-    }
-
-    /// Does `work` in what checks work in, which is made for the first.
-    #[track_caller]
-    fn in_check_memory(
-        &self,
-        stream: &Stream,
-        work: impl FnOnce(&CheckPlan, &mut CheckMemory<T>) -> Result<(), DeviceError>,
-    ) -> Result<(), DeviceFrontalError> {
-        let plan = self.tree.check.get().expect("checks were prepared");
-        let mut working = self.workspace.lock();
-        let memory = match working.check() {
-            Some(memory) => memory,
-            slot => slot.insert(CheckMemory::new(stream, plan)?),
-        };
-        Ok(work(plan, memory)?)
     }
 
     /// The arguments that say what is checked.
@@ -448,7 +539,10 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         stream: &Stream,
         a: &Buffer<WideOf<T>>,
     ) -> Result<(), DeviceFrontalError> {
-        self.in_check_memory(stream, |plan, memory| {
+        let Self {
+            tree, workspace, ..
+        } = self;
+        workspace.in_check_memory(stream, tree, |plan, memory| {
             let groups = self.tree.symbolic.n().div_ceil(GROUP as usize);
             let config = of_groups(groups.max(plan.segments.len()));
             let columns = plan.columns(&self.tree, a);
@@ -494,12 +588,9 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
                 checked(),
                 memory.sums(),
             )?;
-            // More blocks would wait for each other at the few words of the measures.
-            let columns_of_thread = n.div_ceil((MEASURING_BLOCKS * THREADS) as usize);
-            let of_columns = LaunchConfig::for_elements(n.div_ceil(columns_of_thread), THREADS);
             kernels::check_measures::launch::<T, _>(
                 stream,
-                &of_columns,
+                &of_measures(n),
                 checked(),
                 self.solve_state.coupling(),
                 memory.sums(),
@@ -519,9 +610,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
     ///
     /// If none was begun.
     pub fn check(&self) -> Result<DeviceCheck, DeviceFrontalError> {
-        let mut working = self.workspace.lock();
-        let memory = working.check().as_ref().expect("a check was begun");
-        Ok(memory.report()?)
+        self.workspace.checked()
     }
 }
 
@@ -546,7 +635,7 @@ mod tests {
         let tree = symbolic.tree();
         let entries: Vec<u32> = (10..17).collect();
         for threads in [1, 4] {
-            let (ptr, rows, source) = columns(tree, &entries, threads);
+            let (ptr, rows, source) = columns::<Full>(tree, &entries, threads);
             for (e, &column) in tree.perm().iter().enumerate() {
                 let range = ptr[e] as usize..ptr[e + 1] as usize;
                 let of_column = pattern.range(column as usize);

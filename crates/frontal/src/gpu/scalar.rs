@@ -6,6 +6,7 @@
 use luge_device::{Buffer, DeviceError, KernelDesc, LaunchConfig, Stream};
 use luge_gpu_kernels::frontal::changed as changed_kernels;
 use luge_gpu_kernels::frontal::check as check_kernels;
+use luge_gpu_kernels::frontal::check::symmetric as symmetric_check_kernels;
 use luge_gpu_kernels::frontal::ldlt as symmetric_kernels;
 use luge_gpu_kernels::frontal::lu as kernels;
 use luge_gpu_kernels::frontal::plan::{
@@ -60,6 +61,11 @@ pub trait DeviceScalar:
     + check_kernels::check_columns::Instance
     + check_kernels::check_products::Instance
     + check_kernels::check_measures::Instance
+    + symmetric_check_kernels::begin_symmetric_check::Instance
+    + symmetric_check_kernels::sum_up_columns::Instance
+    + symmetric_check_kernels::apply_pivots::Instance
+    + symmetric_check_kernels::sum_up_rows::Instance
+    + symmetric_check_kernels::measure_products::Instance
     + changed_kernels::extremes_of_lu::Instance
 {
     /// The type of magnitudes.

@@ -25,7 +25,7 @@ pub(crate) struct Transposed {
 
 impl Transposed {
     /// With several threads, the current rayon pool shares the work.
-    pub(super) fn new(cols: &CompressedPattern, threads: usize) -> Self {
+    pub(crate) fn new(cols: &CompressedPattern, threads: usize) -> Self {
         let n = cols.major_dim();
         let threads = if cols.nnz() < WORTH_DEALING {
             1

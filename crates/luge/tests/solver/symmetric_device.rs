@@ -238,28 +238,40 @@ fn what_is_not_symmetric_is_named_or_general() {
     assert_eq!(factors.inform().kind, "general");
     assert_eq!(factors.inertia(), None);
 
-    // Values that stop being symmetric are refused, and the factors stay.
-    let a = mirrored(&saddle_point(40, 10, 3));
-    let (b, _) = known_solution(&a);
-    let solver = Solver::new(symmetric()).unwrap();
-    let mut factors = solver.analyze(&a).unwrap().factorize(&a).unwrap();
-    let x = factors.solve(&b).unwrap().x;
-    let mut other = a.clone();
-    let at = a.indices().iter().zip(a.data()).position(|(&j, _)| j == 45);
-    other.data_mut()[at.unwrap()] *= 1.5;
-    let there = solver.stream().unwrap().upload(other.data()).unwrap();
-    for error in [
-        factors.refactorize(&other).unwrap_err(),
-        factors.refactorize_on_device(&there).unwrap_err(),
+    // Values that stop being symmetric are refused, and the factors stay, whichever triangle has the wrong one, and whatever is
+    // measured.
+    for (kind, a) in [
+        (MatrixKind::Symmetric, mirrored(&saddle_point(40, 10, 3))),
+        (MatrixKind::PositiveDefinite, mirrored(&laplacian_2d(8, 7))),
     ] {
-        assert!(
-            matches!(
-                error,
-                Error::NotSymmetric { column: 45, .. } | Error::NotSymmetric { row: 45, .. }
-            ),
-            "{error}"
-        );
-        assert_eq!(factors.solve(&b).unwrap().x, x);
+        let (b, _) = known_solution(&a);
+        for check in [ResidualCheck::Always, ResidualCheck::Never] {
+            let solver = Solver::new(of_kind(kind).residual_check(check)).unwrap();
+            let mut factors = solver.analyze(&a).unwrap().factorize(&a).unwrap();
+            let x = factors.solve(&b).unwrap().x;
+            for is_upper in [false, true] {
+                let mut other = a.clone();
+                let at = a
+                    .iter()
+                    .position(|(_, (i, j))| (i < j) == is_upper && i != j && i.max(j) == 45);
+                other.data_mut()[at.unwrap()] *= 1.0 + 1e-6;
+                let there = solver.stream().unwrap().upload(other.data()).unwrap();
+                for error in [
+                    factors.refactorize(&other).unwrap_err(),
+                    factors.refactorize_on_device(&there).unwrap_err(),
+                ] {
+                    assert!(
+                        matches!(
+                            error,
+                            Error::NotSymmetric { column: 45, .. }
+                                | Error::NotSymmetric { row: 45, .. }
+                        ),
+                        "{error}"
+                    );
+                    assert_eq!(factors.solve(&b).unwrap().x, x);
+                }
+            }
+        }
     }
 }
 
@@ -441,6 +453,72 @@ fn cholesky_factors_need_no_solve_to_be_trusted() {
     assert_eq!(factors.inform().seconds.probe, None);
     factors.refactorize(&pair(1e-14)).unwrap();
     assert!(factors.inform().seconds.probe.is_some());
+}
+
+#[test]
+fn factors_on_known_pivots_need_no_solve_where_their_growth_is_small() {
+    let kkt = |mu| mirrored(&interior_point_kkt(50, 20, mu, 4));
+    // Graded, so that the smallest scale factors, which meet no large entries, say nothing of A.
+    let graded = |shift: f64| {
+        let mut a = mirrored(&laplacian_2d(9, 8));
+        for (i, mut row) in a.outer_iterator_mut().enumerate() {
+            for (j, v) in row.iter_mut() {
+                let shift = if i == j { shift } else { 0.0 };
+                *v = (*v - shift) * 2f64.powi((i + j) as i32 / 2);
+            }
+        }
+        a
+    };
+    for (first, second) in [(kkt(1e-1), kkt(1e-4)), (graded(1.0), graded(1.1))] {
+        let mut factors = factorize(&first, symmetric()).unwrap();
+        assert!(factors.inform().seconds.probe.is_some(), "the first always");
+        let outcome = factors.refactorize(&second).unwrap();
+        let Refactorized::Reused {
+            growth,
+            backward_error: Some(bound),
+        } = outcome
+        else {
+            panic!("{outcome:?}")
+        };
+        assert_eq!(factors.inform().seconds.probe, None);
+        assert!(
+            (1.0..=128.0).contains(&growth) && bound < 1e-10,
+            "{outcome:?}"
+        );
+        let unit = |i: usize| (0..second.rows()).map(move |row| f64::from(u8::from(row == i)));
+        for b in (0..second.rows()).step_by(7).map(unit) {
+            let b: Vec<f64> = b.collect();
+            let mut x = b.clone();
+            let accuracy = factors.solve_in_place(&mut x).unwrap();
+            assert_eq!(
+                (accuracy.backward_error, accuracy.is_measured),
+                (Some(bound), false)
+            );
+            assert!(normwise_backward_error(&second, &x, &b) <= bound);
+        }
+    }
+
+    // What a growth does not tell of is measured: digits that underflow, what zero pivots leave out, and a growth that is asked to
+    // be smaller.
+    let (first, second) = (kkt(1e-1), kkt(1e-4));
+    let zeros = floating(9, 8);
+    for (first, second, options) in [
+        (
+            &first,
+            &second,
+            symmetric().precision(FactorPrecision::Single),
+        ),
+        (&first, &second, symmetric().max_growth(1.5)),
+        (
+            &zeros,
+            &zeros.map(|v| 2.0 * v),
+            symmetric().singular(SingularAction::Continue),
+        ),
+    ] {
+        let mut factors = factorize(first, options).unwrap();
+        factors.refactorize(second).unwrap();
+        assert!(factors.inform().seconds.probe.is_some());
+    }
 }
 
 #[test]
@@ -767,7 +845,11 @@ fn values_out_of_range_are_kept_without_a_scaling() {
 #[test]
 fn memory_is_predicted_and_refused_before_any_work() {
     let a = mirrored(&laplacian_2d(12, 11));
-    let factors = factorize(&a, symmetric()).unwrap();
+    let solver = Solver::new(symmetric()).unwrap();
+    let mut factors = solver.analyze(&a).unwrap().factorize(&a).unwrap();
+    // With the check and the comparison that are predicted.
+    let there = solver.stream().unwrap().upload(a.data()).unwrap();
+    factors.refactorize_on_device(&there).unwrap();
     let inform = factors.inform();
     let predicted = inform.predicted_device_bytes.unwrap();
     // What was predicted is what there was, but for right-hand sides.

@@ -6,6 +6,7 @@
 //! Cost: one pass over L and one over U for each right-hand side, one grid barrier a level and
 //! triangle.
 
+mod mirror;
 mod refine;
 mod residual;
 
@@ -18,10 +19,11 @@ use luge_symbolic::gpu::{DeviceFilled, Geometry, primitives};
 
 use crate::error::SolveError;
 
+pub use mirror::{Across, Mirror};
 pub use refine::{Refined, refine};
 pub use residual::{
     DeviceMatrix, DevicePattern, Measures, NotFinite, RefineScalar, Residuals, correct, residuals,
-    set_known_solution,
+    set_known_solution, sum_of_magnitudes,
 };
 
 /// A type that the device solves in: `f32` or `f64`.

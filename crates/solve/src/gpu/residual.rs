@@ -2,7 +2,9 @@
 
 use std::marker::PhantomData;
 
-use luge_device::{Buffer, BufferView, BufferViewMut, PinnedBuffer, RecordBuffer, Stream, Uploads};
+use luge_device::{
+    Buffer, BufferView, BufferViewMut, LaunchConfig, PinnedBuffer, RecordBuffer, Stream, Uploads,
+};
 use luge_gpu_kernels::refine::{
     self as kernels, CONJUGATED, LongRowsBuffers, RowsBuffers, Segment, measure,
 };
@@ -23,6 +25,8 @@ pub trait RefineScalar:
     + kernels::residuals::Instance
     + kernels::correct::Instance
     + kernels::find_not_finite::Instance
+    + kernels::compare_across::Instance
+    + kernels::sum_magnitudes::Instance
     + kernels::set_known_solution::Instance
 {
 }
@@ -465,6 +469,23 @@ pub fn correct<W: RefineScalar>(
     // SAFETY: nothing beyond the lengths, which the launcher checks.
     unsafe { kernels::correct::launch::<W, _>(stream, &config, correction, x)? };
     Ok(())
+}
+
+/// The sum of the magnitudes of the numbers `x`, |re| + |im| of complex ones, the same in every run and on every device. Waits for it.
+///
+/// # Errors
+///
+/// [`SolveError::Device`].
+pub fn sum_of_magnitudes<W: RefineScalar>(
+    stream: &Stream,
+    x: &impl BufferView<W>,
+) -> Result<f64, SolveError> {
+    let [blocks, threads] = kernels::SUMMING;
+    let mut sums = stream.alloc(blocks as usize)?;
+    let config = LaunchConfig::for_elements((blocks * threads) as usize, threads);
+    // SAFETY: nothing beyond the lengths, which the launcher checks.
+    unsafe { kernels::sum_magnitudes::launch::<W, _>(stream, &config, x, &mut sums)? };
+    Ok(stream.download(&sums)?.iter().sum())
 }
 
 /// The search for numbers that are infinite or not a number, on the device.

@@ -26,7 +26,7 @@ pub const LEAST_PIVOT: usize = 8;
 pub const GROWN_PIVOT: usize = 9;
 /// Complement of the smallest one.
 pub const SHRUNK_PIVOT: usize = 10;
-/// Largest magnitude of a value of A that is an entry of B.
+/// Largest magnitude of a value of A that is an entry of B; of a symmetric matrix the largest sum of those of a column.
 pub const VALUE: usize = 11;
 /// Number of them.
 pub const LEN: usize = 12;

@@ -141,6 +141,9 @@ fn told_by_ldlt<F: FrontalScalar>(factors: &FrontalLdlt<F>, quality: &dyn Debug)
             .map(|&c| c as usize),
     );
     all.extend(bits(&factors.d()));
+    let weights: Vec<f64> = (0..n).map(|i| 1.0 + (i % 7) as f64).collect();
+    let norm = factors.product_norm(&weights, 1, &never).unwrap();
+    all.push(norm.to_bits());
     Told {
         bits: all,
         counts,

@@ -118,7 +118,8 @@ pub(crate) trait HostEngine<W>: Engine<W> {
     /// the sizes of columns that the factorization measured, and for each the largest row factor that it meets.
     fn product_bound(&self) -> Result<f64, Error>;
 
-    /// The same but for the order of the matrix at most, by a pass through the factors.
+    /// The same but for the order of the matrix at most, by a pass through the factors; of a symmetric matrix the norm of
+    /// S⁻¹·|L|·|D|·|Lᵀ|·S⁻¹.
     fn product_norm(&self) -> Result<f64, Error>;
 
     /// How pivots are chosen.
@@ -1149,10 +1150,28 @@ impl<F: FrontalScalar, P: HostPlan<F>> HostEngine<F::Wide> for HostFactors<F, P>
     }
 
     fn product_norm(&self) -> Result<f64, Error> {
+        let limits = &self.analysis.limits;
+        let cancel = &limits.cancel;
+        let lu = self.lu()?;
+        if let Some(ldlt) = lu.as_ldlt().filter(|_| self.analysis.is_plain()) {
+            // Weights, and sums over columns.
+            let _memory = limits.reserve(16 * self.analysis.plan.n() as u64, "numeric")?;
+            let Transform {
+                col_perm, scaling, ..
+            } = &self.analysis.transform;
+            let [smallest, _] = exponents_of_smallest(scaling).map(|e| 2f64.powi(e));
+            let in_order = col_perm.as_slice().iter();
+            let weights: Vec<f64> = in_order
+                .map(|&old| smallest / scaling.rows[old as usize])
+                .collect();
+            let norm = self.analysis.threads.run(lu.solve_seconds(), |threads| {
+                ldlt.product_norm(&weights, threads, cancel)
+            });
+            return Ok(or_unknown(norm?));
+        }
         let Some((lu, weights)) = self.weighed()? else {
             return Ok(f64::NAN);
         };
-        let cancel = &self.analysis.limits.cancel;
         // One pass through the factors, as half of a solve.
         let norm = self.analysis.threads.run(lu.solve_seconds(), |threads| {
             lu.product_norm(&weights.rows, &weights.cols, threads, cancel)

@@ -221,12 +221,12 @@ impl<W: Field> HostFactors<W> {
 /// The bound of one pass that follows from what the factorization measured, for a matrix whose largest entry is `largest`.
 /// Where that is not enough for factors that are accurate, each column with its own scale factors tells more of rows and columns
 /// of A that are far apart in size, and a pass through the factors tells most.
-fn bound_of<W>(
-    analysis: &dyn AnyHost<W>,
-    engine: &dyn HostEngine<W>,
-    largest: f64,
-    target: f64,
+fn bound_of<T: Scalar>(
+    analysis: &dyn AnyHost<T::Wide>,
+    engine: &dyn HostEngine<T::Wide>,
+    task: Task<'_, T>,
 ) -> Result<f64, Error> {
+    let (largest, target) = (task.largest, task.shared.target);
     let quality = engine.quality();
     if quality.num_perturbed > 0 {
         return Ok(f64::INFINITY);
@@ -236,21 +236,34 @@ fn bound_of<W>(
     if bound <= SLACK * target || epsilon > SLACK * target || !is_accurate(analysis, quality) {
         return Ok(bound);
     }
-    let bound_by = |product| {
+    let bound_by = |product, norm_a| {
         let bound_by = accuracy::bound(BoundOf {
             epsilon,
             product,
             residual: 0.0,
-            norm_a: largest,
+            norm_a,
             exponent: analysis.inverse_exponent(),
         });
         bound.min(bound_by)
     };
-    let closer = bound_by(engine.product_bound()?);
+    let closer = bound_by(engine.product_bound()?, largest);
     if closer <= SLACK * target {
         return Ok(closer);
     }
-    Ok(bound_by(engine.product_norm()?))
+    let norm_a = if task.shared.symmetry.is_some() {
+        norm_of_lines(task.a)
+    } else {
+        largest
+    };
+    Ok(bound_by(engine.product_norm()?, norm_a))
+}
+
+/// The largest sum of magnitudes in a row, or in a column as A is stored.
+fn norm_of_lines<T: Scalar>(a: MatrixView<'_, T>) -> f64 {
+    let size = |values: &[T]| values.iter().map(|v| v.widen().magnitude()).sum::<f64>();
+    a.lines()
+        .map(|(_, values)| size(values))
+        .fold(0.0, f64::max)
 }
 
 /// As [`bound_of`], as if no pivot had been replaced.
@@ -471,12 +484,7 @@ impl<W: Field> HostPath<W> {
             let Some(engine) = unless_pivots_failed(factorized, &mut failure)? else {
                 continue;
             };
-            let bound = bound_of(
-                analysis.as_ref(),
-                engine.as_ref(),
-                task.largest,
-                shared.target,
-            )?;
+            let bound = bound_of(analysis.as_ref(), engine.as_ref(), task)?;
             let is_trusted = is_trusted(analysis.as_ref(), engine.quality(), bound, shared.target);
             let probe = if is_trusted {
                 None
@@ -557,12 +565,7 @@ impl<W: Field> HostPath<W> {
         let (reason, stale_scale) = match again {
             Ok(()) => {
                 let quality = old.engine.quality();
-                let bound = bound_of(
-                    old.analysis.as_ref(),
-                    old.engine.as_ref(),
-                    task.largest,
-                    shared.target,
-                )?;
+                let bound = bound_of(old.analysis.as_ref(), old.engine.as_ref(), task)?;
                 let is_trusted = is_trusted(old.analysis.as_ref(), quality, bound, shared.target)
                     && keeps_scale(quality, SAME_SCALE)
                     && !is_above(quality.growth, shared.options.max_growth);

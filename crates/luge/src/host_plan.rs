@@ -160,6 +160,14 @@ pub(crate) trait LdltParts<F>: Send + Sync {
     /// Columns of B whose pivots were replaced, if they are known.
     fn perturbed(&self) -> Option<&[u32]>;
 
+    /// max over columns k of w(k)·Σ_i w(i)·(|L|·|D|·|Lᵀ|)(i,k), with weights for the rows and columns of B.
+    fn product_norm(
+        &self,
+        weights: &[f64],
+        threads: usize,
+        cancel: &CancelFlag,
+    ) -> Result<f64, Cancelled>;
+
     /// Replaces right-hand sides by solutions with L or its transpose, of a Hermitian matrix its conjugate transpose, each
     /// pivot's entry in the place of its column.
     fn solve_triangle(
@@ -382,6 +390,15 @@ impl<F: FrontalScalar> LdltParts<F> for FrontalLdlt<F> {
 
     fn perturbed(&self) -> Option<&[u32]> {
         self.perturbed()
+    }
+
+    fn product_norm(
+        &self,
+        weights: &[f64],
+        threads: usize,
+        cancel: &CancelFlag,
+    ) -> Result<f64, Cancelled> {
+        FrontalLdlt::product_norm(self, weights, threads, cancel)
     }
 
     fn solve_triangle(

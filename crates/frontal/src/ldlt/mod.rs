@@ -3,6 +3,7 @@
 mod eliminate;
 mod factors;
 mod front;
+mod product;
 mod quality;
 mod solve;
 

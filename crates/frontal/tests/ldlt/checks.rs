@@ -190,6 +190,15 @@ pub fn check<F: FrontalScalar>(
         });
         let close = (quality.growth - growth).abs() <= 1e4 * epsilon * growth;
         assert!(close, "growth {} measured, {growth} true", quality.growth);
+        let weights: Vec<f64> = (0..n).map(|i| 2f64.powi(-(i as i32 * 5 % 7))).collect();
+        let of_column = |j: usize| {
+            let sizes = sizes.iter().zip(&weights).map(|(row, w)| row[j] * w);
+            weights[j] * sizes.sum::<f64>()
+        };
+        let expected = (0..n).map(of_column).fold(0.0, f64::max);
+        let norm = ldlt.product_norm(&weights, 1, &CancelFlag::new()).unwrap();
+        let close = (norm - expected).abs() <= 1e4 * epsilon * expected;
+        assert!(close, "weighted norm {norm}, by definition {expected}");
     }
     if quality.num_zero == 0 {
         check_solves(a, ldlt, quality, norm);

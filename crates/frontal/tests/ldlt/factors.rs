@@ -121,7 +121,9 @@ fn check_threads<F: FrontalScalar<Real = f64>>(a: &Matrix<F>) {
             pool.install(|| ldlt.solve(x, nrhs, threads, &never))
                 .unwrap();
         }
-        let found = (bits(&ldlt), x, quality);
+        let weights: Vec<f64> = (0..a.n()).map(|i| 1.0 / (1.0 + (i % 7) as f64)).collect();
+        let norm = pool.install(|| ldlt.product_norm(&weights, threads, &never));
+        let found = (bits(&ldlt), x, norm.unwrap(), quality);
         let expected = expected.get_or_insert_with(|| found.clone());
         assert!(*expected == found, "{threads} threads");
         let again = pool
@@ -129,6 +131,9 @@ fn check_threads<F: FrontalScalar<Real = f64>>(a: &Matrix<F>) {
             .unwrap();
         assert_eq!(again, quality);
         assert!(bits(&ldlt) == found.0, "{threads} threads, again");
+        let cancelled = CancelFlag::new();
+        cancelled.cancel();
+        assert!(ldlt.product_norm(&weights, 1, &cancelled).is_err());
     }
 }
 

@@ -1,8 +1,8 @@
 //! Fronts without pivots, which add up elements of very many children for a front.
 //!
 //! One block assembles a front on a device, and one task gathers what its children leave in a solve. A front with tens of
-//! thousands of children, as a dense row of the matrix makes one, keeps all others waiting; groups of its children are
-//! assembled side by side.
+//! thousands of children, as a dense row of the matrix makes one, keeps all others waiting, and so does one with hundreds of
+//! children that have far more entries together than it has itself; groups of its children are assembled side by side.
 
 use luge_sparse::etree::NONE;
 
@@ -19,6 +19,10 @@ pub struct Gathering {
     pub group: u32,
     /// Rows below the pivots of such a child at most.
     pub most_rows: u32,
+    /// Fewer children are assembled by groups if they have more entries, all together, than this,
+    pub most_entries: u64,
+    /// and more than so many times those of their parent.
+    pub most_times: u64,
 }
 
 impl Default for Gathering {
@@ -28,6 +32,8 @@ impl Default for Gathering {
             most_children: 1024,
             group: 128,
             most_rows: 16,
+            most_entries: 1 << 16,
+            most_times: 16,
         }
     }
 }
@@ -40,21 +46,81 @@ struct Group {
     rows: Vec<u32>,
 }
 
+/// Entries of an element, or of a front: of both triangles, for all that matters is what is more.
+fn entries(rows: u32) -> u64 {
+    u64::from(rows) * u64::from(rows)
+}
+
+/// Which children of a front are put together.
+enum Rule {
+    /// So many that have so many rows below their pivots at most.
+    Count { group: usize, most_rows: u32 },
+    /// Until they have about so many entries; none that has an eighth of that.
+    Entries(u64),
+}
+
+/// A child that has more than one in so many of the entries of a group is added up by its parent: others would wait for it.
+const SMALL_SHARE: u64 = 8;
+
+impl Rule {
+    /// That of a front, if its children are put together at all.
+    fn of(tree: &AssemblyTree, s: usize, gathering: &Gathering) -> Option<Self> {
+        let front = &tree.fronts[s];
+        if front.num_children > gathering.most_children {
+            return Some(Self::Count {
+                group: gathering.group as usize,
+                most_rows: gathering.most_rows,
+            });
+        }
+        let own = entries(front.size());
+        // A front of two children, as most are, has more entries than a quarter of theirs.
+        let children = tree.children(s);
+        let below = |&child: &u32| tree.fronts[child as usize].below;
+        let all: u64 = children.iter().map(|child| entries(below(child))).sum();
+        if all <= gathering.most_entries.max(gathering.most_times * own) {
+            return None;
+        }
+        // The groups, side by side, and then their sums take the least time if both have as many entries.
+        Some(Self::Entries((all as f64 * own as f64).sqrt() as u64))
+    }
+
+    /// Whether a child may be in a group.
+    fn takes(&self, below: u32) -> bool {
+        match *self {
+            Self::Count { most_rows, .. } => below <= most_rows,
+            Self::Entries(group) => SMALL_SHARE * entries(below) <= group,
+        }
+    }
+
+    /// Whether a group of so many children with so many entries is large enough.
+    fn is_full(&self, children: usize, of_children: u64) -> bool {
+        match *self {
+            Self::Count { group, .. } => children >= group,
+            Self::Entries(group) => of_children >= group,
+        }
+    }
+}
+
 /// The groups of the children of fronts that have too many, in the order of the last child of each.
 fn groups(tree: &AssemblyTree, gathering: &Gathering) -> Vec<Group> {
     let mut groups = Vec::new();
-    for (s, front) in tree.fronts.iter().enumerate() {
-        if front.num_children <= gathering.most_children {
+    for s in 0..tree.fronts.len() {
+        let Some(rule) = Rule::of(tree, s, gathering) else {
             continue;
-        }
+        };
         let children = tree.children(s);
         let below = |at: usize| tree.fronts[children[at] as usize].below;
-        let is_small = |at: usize| below(at) <= gathering.most_rows;
         let mut first = 0;
         while first < children.len() {
             // Side by side in postorder, so that a group is a subtree.
-            let most = children.len().min(first + gathering.group as usize);
-            let end = (first..most).find(|&at| !is_small(at)).unwrap_or(most);
+            let (mut end, mut of_children) = (first, 0);
+            while end < children.len()
+                && rule.takes(below(end))
+                && !rule.is_full(end - first, of_children)
+            {
+                of_children += entries(below(end));
+                end += 1;
+            }
             let group = first..end;
             first = end.max(first + 1);
             let rows = group
@@ -64,9 +130,7 @@ fn groups(tree: &AssemblyTree, gathering: &Gathering) -> Vec<Group> {
             rows.sort_unstable();
             rows.dedup();
             // Where children share few rows there is nothing to add up.
-            let entries = |rows: usize| rows * rows;
-            let of_children: usize = group.clone().map(|at| entries(below(at) as usize)).sum();
-            if group.len() > 1 && 2 * entries(rows.len()) <= of_children {
+            if group.len() > 1 && 2 * entries(rows.len() as u32) <= of_children {
                 groups.push(Group {
                     front: s as u32,
                     children: group,
@@ -162,6 +226,15 @@ mod tests {
     use crate::storage::Lower;
     use crate::tree::{Move, TreeOptions};
 
+    /// No groups.
+    const NEVER: Gathering = Gathering {
+        most_children: u32::MAX,
+        group: 0,
+        most_rows: 0,
+        most_entries: u64::MAX,
+        most_times: 0,
+    };
+
     /// Parent, pivots and rows below of the fronts of a tree of `n` columns with these entries.
     fn fronts_of(
         n: usize,
@@ -193,6 +266,7 @@ mod tests {
             most_children: 9,
             group: 4,
             most_rows: 2,
+            ..NEVER
         };
         let mut expected = Vec::new();
         for (group, count) in [(4, 4), (9, 4), (12, 2)] {
@@ -212,8 +286,35 @@ mod tests {
                 most_children,
                 group: 4,
                 most_rows,
+                ..NEVER
             };
             assert_eq!(gathered(gathering), expected);
+        }
+    }
+
+    /// Forty columns have entries in two of the last eight, and a front of seven in four of these: 40·4 + 16 entries for a front of
+    /// 64. Groups of √(176·64) entries are 27 columns; the front of seven has more than an eighth of that.
+    #[test]
+    fn children_with_far_more_entries_than_their_parent_are_added_up_by_groups() {
+        let leaves = (0..40).flat_map(|j| [(j, j), (j, 47), (j, 48)]);
+        let large = (40..47).flat_map(|j| (40..51).map(move |i| (j, i)));
+        let last = (47..55).flat_map(|j| (47..55).map(move |i| (j, i)));
+        let entries: Vec<(u32, u32)> = leaves.chain(large).chain(last).collect();
+        let of = |most_entries, most_times| {
+            let gathering = Gathering {
+                most_entries,
+                most_times,
+                ..NEVER
+            };
+            let fronts = fronts_of(55, entries.iter().copied(), gathering);
+            let groups = (0..fronts.len()).filter(|&s| fronts[s].1 == 0);
+            let children = |s: usize| fronts.iter().filter(|front| front.0 == s as u32).count();
+            groups.map(children).collect::<Vec<_>>()
+        };
+        assert_eq!(of(175, 3), [0usize; 0]);
+        assert_eq!(of(176, 2), [0usize; 0]);
+        for (most_entries, most_times) in [(175, 2), (0, 2)] {
+            assert_eq!(of(most_entries, most_times), [27, 13]);
         }
     }
 
@@ -226,6 +327,7 @@ mod tests {
             most_children: 5,
             group: 4,
             most_rows: 2,
+            ..NEVER
         };
         let fronts = fronts_of(20, entries.chain(last), gathering);
         assert!(fronts.iter().all(|&(_, pivots, _)| pivots > 0));
@@ -262,6 +364,7 @@ mod tests {
             most_children: 5,
             group: 4,
             most_rows: 3,
+            ..NEVER
         };
         let moved = symbolic.moved(&moves, 1).unwrap();
         let gathered = moved.gathered(&gathering, 1).unwrap();

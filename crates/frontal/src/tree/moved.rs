@@ -339,7 +339,7 @@ pub(super) mod tests {
             merge in prop_oneof![Just(0.0), Just(0.3)],
             (most_children, group, most_rows) in (0u32..5, 1u32..5, 1u32..20),
         ) {
-            let gathering = Gathering { most_children, group, most_rows };
+            let gathering = Gathering { most_children, group, most_rows, ..Gathering::default() };
             let options = TreeOptions {
                 zero_fraction: merge,
                 tiny_zero_fraction: merge,

@@ -233,7 +233,10 @@ fn bound_of<T: Scalar>(
     }
     let bound = bound_of_roundings(analysis, quality, largest);
     let epsilon = analysis.epsilon();
-    if bound <= SLACK * target || epsilon > SLACK * target || !is_accurate(analysis, quality) {
+    // Zero pivots were accepted, and no rounding tells what they left out.
+    let has_zeros = quality.max_residual.is_infinite();
+    let is_hopeless = has_zeros || epsilon > SLACK * target || !is_accurate(analysis, quality);
+    if bound <= SLACK * target || is_hopeless {
         return Ok(bound);
     }
     let bound_by = |product, norm_a| {

@@ -18,6 +18,8 @@ const GATHERING: Gathering = Gathering {
     most_children: 6,
     group: 5,
     most_rows: 95,
+    most_entries: u64::MAX,
+    most_times: 0,
 };
 
 fn gathered<S: Storage>(symbolic: &Symbolic<S>) -> Arc<Symbolic<S>> {

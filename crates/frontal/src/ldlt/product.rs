@@ -12,6 +12,9 @@ use crate::sweep::Sweep;
 /// Sums that a column of L is added up in, so that they do not wait for each other.
 const LANES: usize = 8;
 
+/// Numbers that a small front works with, for which nothing is allocated.
+const ON_STACK: usize = 96;
+
 /// Σ_i |l(i)|·w(i).
 fn weighted_size<F: FrontalScalar>(column: &[F], weights: &[f64]) -> f64 {
     let of = |(entry, weight): (&F, &f64)| entry.magnitude().to_f64() * weight;
@@ -27,17 +30,18 @@ fn weighted_size<F: FrontalScalar>(column: &[F], weights: &[f64]) -> f64 {
 }
 
 impl<F: FrontalScalar> FrontView<'_, F> {
-    /// What the front adds to the weighted sums over columns of |L|·|D|·|Lᵀ|, by its rows, for their weights: these sums are
-    /// |L|·(|D|·(|Lᵀ|·w)), of which the front has some columns of L.
-    fn weighted_products(&self, weights: &[f64]) -> Vec<f64> {
+    /// Adds what the front has to the weighted sums over columns of |L|·|D|·|Lᵀ|, by its rows, for their weights: these sums are
+    /// |L|·(|D|·(|Lᵀ|·w)), of which the front has some columns of L. `sizes` has room for one number for each pivot.
+    fn add_weighted_products(&self, weights: &[f64], sizes: &mut [f64], sums: &mut [f64]) {
         let below = |j: usize| &self.lp[j * self.m + j + 1..(j + 1) * self.m];
-        let size = |j: usize| weights[j] + weighted_size(below(j), &weights[j + 1..]);
-        let mut sizes: Vec<f64> = (0..self.pivots).map(size).collect();
+        for (j, size) in sizes.iter_mut().enumerate() {
+            *size = weights[j] + weighted_size(below(j), &weights[j + 1..]);
+        }
         let mut j = 0;
         while j < self.pivots {
             let d = self.diagonal(j)[0].magnitude().to_f64();
             let off = self.off_diagonal(j);
-            if off.is_zero() {
+            if off == F::zero() {
                 sizes[j] *= d;
                 j += 1;
                 continue;
@@ -49,14 +53,12 @@ impl<F: FrontalScalar> FrontView<'_, F> {
             sizes[j + 1] = off * one + second * other;
             j += 2;
         }
-        let mut products = vec![0.0; self.m];
-        for (j, size) in sizes.into_iter().enumerate() {
-            products[j] += size;
-            for (product, entry) in products[j + 1..].iter_mut().zip(below(j)) {
-                *product += entry.magnitude().to_f64() * size;
+        for (j, size) in sizes.iter().enumerate() {
+            sums[j] += size;
+            for (sum, entry) in sums[j + 1..].iter_mut().zip(below(j)) {
+                *sum += entry.magnitude().to_f64() * size;
             }
         }
-        products
     }
 }
 
@@ -90,11 +92,20 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
         let work = |s: usize, sums: &mut [f64], _: bool| {
             cancel.check()?;
             let f = self.front(s);
+            let (mut on_stack, mut on_heap) = ([0.0; ON_STACK], Vec::new());
+            let numbers = f.m + f.pivots;
+            let numbers = if numbers <= ON_STACK {
+                &mut on_stack[..numbers]
+            } else {
+                on_heap.resize(numbers, 0.0);
+                &mut on_heap[..]
+            };
+            let (weights, sizes) = numbers.split_at_mut(f.m);
             let labels = f.cols.iter().chain(f.below_rows);
-            let weights: Vec<f64> = labels.map(|&label| weight(label)).collect();
-            for (sum, product) in sums.iter_mut().zip(f.weighted_products(&weights)) {
-                *sum += product;
+            for (own, &label) in weights.iter_mut().zip(labels) {
+                *own = weight(label);
             }
+            f.add_weighted_products(weights, sizes, sums);
             Ok(())
         };
         let labels = |s: usize| self.store.labels(&self.symbolic.tree, s).1;

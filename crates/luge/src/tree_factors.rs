@@ -11,7 +11,8 @@ use luge_frontal::gpu::{
 };
 use luge_frontal::{Full, Storage};
 use luge_solve::gpu::RefineScalar;
-use luge_sparse::{CancelFlag, PivotPolicy};
+use luge_sparse::num_traits::Float;
+use luge_sparse::{CancelFlag, PivotPolicy, RealScalar, Scalar};
 
 use crate::backend::Limits;
 use crate::determinant::Determinant;
@@ -268,6 +269,11 @@ pub(crate) trait TreeFactors: Send + Sync + Sized + 'static {
         pivots: PivotPolicy,
         limits: &Limits,
     ) -> Result<Searched<Self::Storage>, Error>;
+}
+
+/// ε of the type of the factors.
+pub(crate) fn epsilon<L: TreeFactors>() -> f64 {
+    <<L::Value as Scalar>::Real as Float>::epsilon().to_f64()
 }
 
 pub(crate) fn numeric_error(error: DeviceFrontalError) -> Error {

@@ -12,12 +12,12 @@ use luge_solve::gpu::RefineScalar;
 use luge_sparse::{Form, PivotKind, PivotPolicy};
 
 use super::{
-    Outcome, Place, TreeFactors, TreeQuality, download, numeric_error, solve_error, uploading,
+    Outcome, Place, TreeFactors, TreeQuality, download, epsilon, numeric_error, solve_error,
+    uploading,
 };
 use crate::backend::{Field, Limits};
 use crate::determinant::Determinant;
 use crate::device_forest::{Forest, Searched};
-use crate::device_tree::epsilon;
 use crate::engine::Pivots;
 use crate::error::Error;
 use crate::host_plan::SymmetricReport;

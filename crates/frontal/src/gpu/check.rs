@@ -499,12 +499,10 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         stream: &Stream,
         a: &Buffer<WideOf<T>>,
     ) -> Result<(), DeviceFrontalError> {
-        let Self {
-            tree, workspace, ..
-        } = self;
-        workspace.in_check_memory(stream, tree, |plan, memory| {
-            self.enqueue_check(stream, a, plan, memory)
-        })
+        self.workspace
+            .in_check_memory(stream, &self.tree, |plan, memory| {
+                self.enqueue_check(stream, a, plan, memory)
+            })
     }
 
     /// The arguments that say what is checked.
@@ -539,25 +537,23 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         stream: &Stream,
         a: &Buffer<WideOf<T>>,
     ) -> Result<(), DeviceFrontalError> {
-        let Self {
-            tree, workspace, ..
-        } = self;
-        workspace.in_check_memory(stream, tree, |plan, memory| {
-            let groups = self.tree.symbolic.n().div_ceil(GROUP as usize);
-            let config = of_groups(groups.max(plan.segments.len()));
-            let columns = plan.columns(&self.tree, a);
-            // SAFETY: the plan names a front of the tree for each pivot, and the panels are those of all fronts; it has rows of B and
-            // values of A.
-            unsafe {
-                kernels::begin_check::launch::<T, _>(
-                    stream,
-                    &config,
-                    self.checked(plan),
-                    columns,
-                    memory.sums(),
-                )
-            }
-        })
+        self.workspace
+            .in_check_memory(stream, &self.tree, |plan, memory| {
+                let groups = self.tree.symbolic.n().div_ceil(GROUP as usize);
+                let config = of_groups(groups.max(plan.segments.len()));
+                let columns = plan.columns(&self.tree, a);
+                // SAFETY: the plan names a front of the tree for each pivot, and the panels are those of all fronts; it has rows of B and
+                // values of A.
+                unsafe {
+                    kernels::begin_check::launch::<T, _>(
+                        stream,
+                        &config,
+                        self.checked(plan),
+                        columns,
+                        memory.sums(),
+                    )
+                }
+            })
     }
 
     /// Enqueues what measures the factors that are there, and the copy of its report.

@@ -58,22 +58,20 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
         stream: &Stream,
         a: &Buffer<WideOf<T>>,
     ) -> Result<(), DeviceFrontalError> {
-        let Self {
-            tree, workspace, ..
-        } = self;
-        workspace.in_check_memory(stream, tree, |plan, memory| {
-            let config = of_groups(plan.segments.len().max(GROUP as usize));
-            let columns = plan.columns(tree, a);
-            // SAFETY: the plan has rows of B and values of A.
-            unsafe {
-                kernels::begin_symmetric_check::launch::<T, _>(
-                    stream,
-                    &config,
-                    columns,
-                    memory.symmetric_sums(),
-                )
-            }
-        })
+        self.workspace
+            .in_check_memory(stream, &self.tree, |plan, memory| {
+                let config = of_groups(plan.segments.len().max(GROUP as usize));
+                let columns = plan.columns(&self.tree, a);
+                // SAFETY: the plan has rows of B and values of A.
+                unsafe {
+                    kernels::begin_symmetric_check::launch::<T, _>(
+                        stream,
+                        &config,
+                        columns,
+                        memory.symmetric_sums(),
+                    )
+                }
+            })
     }
 
     /// Enqueues a check of the factors that are there as those of the values `a`, of which [`check`](Self::check) tells. Behind
@@ -92,12 +90,10 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
         stream: &Stream,
         a: &Buffer<WideOf<T>>,
     ) -> Result<(), DeviceFrontalError> {
-        let Self {
-            tree, workspace, ..
-        } = self;
-        workspace.in_check_memory(stream, tree, |plan, memory| {
-            self.enqueue_check(stream, a, plan, memory)
-        })
+        self.workspace
+            .in_check_memory(stream, &self.tree, |plan, memory| {
+                self.enqueue_check(stream, a, plan, memory)
+            })
     }
 
     fn enqueue_check(

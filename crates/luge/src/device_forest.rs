@@ -55,9 +55,9 @@ impl Numbers {
         size_of::<f64>() * self.components
     }
 
-    /// Where the elements of a tree for such factors are.
-    pub(crate) fn memory_plan<S: Storage>(self, tree: &Symbolic<S>) -> MemoryPlan {
-        MemoryPlan::of_components(tree, self.components)
+    /// Where the elements of a tree for such factors are. `threads` share the work, if they are above 1 in their pool.
+    pub(crate) fn memory_plan<S: Storage>(self, tree: &Symbolic<S>, threads: usize) -> MemoryPlan {
+        MemoryPlan::of_components(tree, self.components, threads)
     }
 }
 
@@ -86,6 +86,10 @@ pub(crate) struct Forest<S: Storage = Full> {
     pub conjugated: Option<Vec<u32>>,
     /// By what the pivot of each column of A is replaced that has not the sign that is expected of it, if one is.
     pub expected: Option<Vec<f64>>,
+    /// Predicted bytes on the device of the tree, with the factors and elements of one matrix; and of checks, what all
+    /// matrices share, and what those share that work on one stream.
+    pub tree_bytes: u64,
+    pub check_bytes: [u64; 2],
     /// What the analysis took.
     pub seconds: f64,
 }
@@ -228,8 +232,11 @@ impl<S: Storage> Forest<S> {
         })?;
         let tree = tree.gathered(&Gathering::default(), threads)?;
         let num_values = parts.source.len();
+        let memory = numbers.memory_plan(&tree, threads);
         Ok(Self {
-            memory: numbers.memory_plan(&tree),
+            tree_bytes: DeviceTree::<S>::predicted_bytes(&tree, &memory, numbers.value_bytes()),
+            check_bytes: DeviceTree::<S>::check_bytes(&tree, numbers.components),
+            memory,
             symbolic: Arc::new(tree),
             transform,
             block_ptr,
@@ -261,13 +268,13 @@ impl<S: Storage> Forest<S> {
         let values = 2 * wide_bytes * self.num_values;
         let couplings = (COUPLING_BYTES + value_bytes) * self.coupling.nnz();
         let n = self.symbolic.n();
-        DeviceTree::<S>::predicted_bytes(&self.symbolic, &self.memory, value_bytes)
+        self.tree_bytes
             + DevicePattern::predicted_bytes(n, self.num_entries, components)
             + (values + couplings + KNOWN_PER_ROW * wide_bytes * n) as u64
             + self.expected_bytes()
             + self.replaced_bytes()
             + self.mirror_bytes()
-            + self.check_bytes().iter().sum::<u64>()
+            + self.check_bytes.iter().sum::<u64>()
     }
 
     /// Those of where counterparts across the diagonal are, of a symmetric matrix that is stored whole.
@@ -283,7 +290,7 @@ impl<S: Storage> Forest<S> {
     pub(crate) fn batch_bytes(&self, workspace: u64) -> BatchBytes {
         let n = self.symbolic.n();
         let (value_bytes, wide_bytes) = (self.value_bytes(), self.numbers.wide_bytes());
-        let [checks, of_check] = self.check_bytes();
+        let [checks, of_check] = self.check_bytes;
         let values = 2 * wide_bytes * self.num_values + value_bytes * self.coupling.nnz();
         BatchBytes {
             common: DevicePattern::predicted_bytes(n, self.num_entries, self.numbers.components)
@@ -297,11 +304,6 @@ impl<S: Storage> Forest<S> {
         }
     }
 
-    /// What checks take: what all matrices share, and what those share that work on one stream.
-    pub(crate) fn check_bytes(&self) -> [u64; 2] {
-        DeviceTree::<S>::check_bytes(&self.symbolic, self.numbers.components)
-    }
-
     /// Those on the first device with this plan, which may be dealt out to several, or in links.
     pub(crate) fn device_bytes_of(&self, tree: &DeviceTree<S>) -> u64 {
         let value_bytes = self.value_bytes();
@@ -312,7 +314,7 @@ impl<S: Storage> Forest<S> {
         }
         if let Some([on_device, ..]) = tree.streamed_bytes(value_bytes) {
             bytes -= self.symbolic.panel_entries() * value_bytes as u64;
-            bytes -= self.check_bytes().iter().sum::<u64>();
+            bytes -= self.check_bytes.iter().sum::<u64>();
             bytes += on_device;
         }
         bytes
@@ -321,10 +323,9 @@ impl<S: Storage> Forest<S> {
     /// Those beside the plan, with what the plan says of panels and elements.
     pub(crate) fn bytes_beside_plan(&self, tree: &DeviceTree<S>) -> u64 {
         let (symbolic, memory, value_bytes) = (&self.symbolic, &self.memory, self.value_bytes());
-        let all = DeviceTree::<S>::predicted_bytes(symbolic, memory, value_bytes);
         let beside = DeviceTree::<S>::factor_bytes(symbolic, value_bytes)
             + DeviceTree::<S>::workspace_bytes(symbolic, memory, value_bytes);
-        self.device_bytes_of(tree) - (all - beside)
+        self.device_bytes_of(tree) - (self.tree_bytes - beside)
     }
 
     /// Those of what is expected of pivots.

@@ -526,7 +526,7 @@ fn uploading<'a, L: TreeFactors>(
         cancel.check()?;
         threads.run(forest.plan_seconds(), |count| {
             let symbolic = moved.symbolic(count)?;
-            let memory = forest.numbers.memory_plan(&symbolic);
+            let memory = forest.numbers.memory_plan(&symbolic, count);
             Ok(forest.upload((&symbolic, &memory), room, stream, count)?)
         })
     }

@@ -611,6 +611,32 @@ fn the_first_useless_pivot_is_named() {
     }
 }
 
+#[test]
+fn rows_change_places_where_the_diagonal_is_too_small() {
+    let stream = &seeded_streams()[0];
+    // Of a column in a small front, in a whole one and in one of tiles, the diagonal beside a one below it.
+    for column in [3, 20, 100] {
+        for (on_diagonal, num_moved) in [(0.25, 0), (0.125, 0), (0.0625, 2), (0.0, 2)] {
+            let mut problem = with_pivots(|_| 1.0);
+            for p in problem.columns.range(column) {
+                let row = problem.columns.idx()[p] as usize;
+                if row == column {
+                    problem.values[p] = on_diagonal;
+                } else if row == column + 1 {
+                    problem.values[p] = 1.0;
+                }
+            }
+            let (mut factors, values) = factorized::<f64>(stream, &problem, Limits::default());
+            let found = factors.num_off_diagonal(stream).unwrap();
+            assert_eq!(found, num_moved, "{on_diagonal} in column {column}");
+            let first = stream.download(factors.factors()).unwrap();
+            factors.refactorize(stream, &values, &PIVOTS).unwrap();
+            assert_eq!(stream.download(factors.factors()).unwrap(), first);
+            assert!(backward_error(stream, &problem, &factors) < 1e-15);
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 

@@ -96,7 +96,7 @@ impl DealtPlan {
         let subtrees = whole.0.subtrees(mapping.roots.iter().flatten().copied());
         let device_of = |s: usize| subtrees[s].map(|number| devices[number as usize]);
         let planned = |portion: &Portion, stream: &Stream| {
-            let memory = MemoryPlan::of_tree::<S>(&portion.tree, memory.limits, memory.costs);
+            let memory = MemoryPlan::of_tree::<S>(&portion.tree, memory.limits, memory.costs, 1);
             let plan = Plan::new::<S>((&portion.tree, &portion.layout), source, &memory, threads);
             let mut uploads = Uploads::new(stream);
             let on_device = DevicePlan::upload(&mut uploads, &plan, &portion.tree.relative)?;

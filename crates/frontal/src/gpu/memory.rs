@@ -42,10 +42,16 @@ impl MemoryPlan {
         Self::with(symbolic, limits, DeviceCosts::default())
     }
 
-    /// As [`new`](Self::new), for factors of numbers with so many components.
-    pub fn of_components<S: Storage>(symbolic: &Symbolic<S>, components: usize) -> Self {
+    /// As [`new`](Self::new), for factors of numbers with so many components. With `threads` above 1, those of the current rayon
+    /// pool share the work; the plan is the same.
+    pub fn of_components<S: Storage>(
+        symbolic: &Symbolic<S>,
+        components: usize,
+        threads: usize,
+    ) -> Self {
         let costs = DeviceCosts::default().of_components(components);
-        Self::with(symbolic, Limits::of_components(components), costs)
+        let limits = Limits::of_components(components);
+        Self::of_tree::<S>(&symbolic.tree, limits, costs, threads)
     }
 
     pub(super) fn with<S: Storage>(
@@ -53,7 +59,7 @@ impl MemoryPlan {
         limits: Limits,
         costs: DeviceCosts,
     ) -> Self {
-        Self::of_tree::<S>(&symbolic.tree, limits, costs)
+        Self::of_tree::<S>(&symbolic.tree, limits, costs, 1)
     }
 
     /// Of a tree or a part of one.
@@ -61,10 +67,11 @@ impl MemoryPlan {
         tree: &AssemblyTree,
         limits: Limits,
         costs: DeviceCosts,
+        threads: usize,
     ) -> Self {
         let limits = limits.stored_as::<S>();
         let classes = FrontClass::of_tree(tree, &limits);
-        let elements = Elements::new::<S>(tree, &classes, &limits, &costs, None);
+        let elements = Elements::new::<S>(tree, &classes, (&limits, &costs), None, threads);
         Self {
             limits,
             costs,

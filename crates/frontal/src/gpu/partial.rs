@@ -142,8 +142,13 @@ impl<T: DeviceScalar> Kept<T> {
         let cut = Cut::new(symbolic, cancel)?;
         let roles = Roles::new(&symbolic.tree, &limits);
         let is_kept = Some(&*cut.is_kept);
-        let elements =
-            Elements::new::<Full>(&symbolic.tree, &roles.classes, &limits, &costs, is_kept);
+        let elements = Elements::new::<Full>(
+            &symbolic.tree,
+            &roles.classes,
+            (&limits, &costs),
+            is_kept,
+            1,
+        );
         if elements.gathered > u64::from(u32::MAX) {
             return Ok(None);
         }

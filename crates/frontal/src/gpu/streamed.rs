@@ -150,7 +150,7 @@ impl Clusters {
         };
         for link in 0..division.links {
             let portion = division.portion(symbolic, link);
-            let memory = MemoryPlan::of_tree::<S>(&portion.tree, memory.limits, memory.costs);
+            let memory = MemoryPlan::of_tree::<S>(&portion.tree, memory.limits, memory.costs, 1);
             let (panels, elements) = (portion.layout.slots, memory.elements.entries);
             division.panel_entries = division.panel_entries.max(panels);
             division.element_entries = division.element_entries.max(elements);
@@ -222,7 +222,7 @@ impl Chain {
         let mut peers = peers.to_vec();
         for number in 0..division.links {
             let portion = division.portion(symbolic, number);
-            let memory = MemoryPlan::of_tree::<S>(&portion.tree, memory.limits, memory.costs);
+            let memory = MemoryPlan::of_tree::<S>(&portion.tree, memory.limits, memory.costs, 1);
             let plan = Plan::new::<S>((&portion.tree, &portion.layout), source, &memory, threads);
             let mut uploads = Uploads::new(stream);
             let on_device = DevicePlan::upload(&mut uploads, &plan, &portion.tree.relative)?;

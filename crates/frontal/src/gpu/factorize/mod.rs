@@ -8,9 +8,10 @@ use std::sync::Arc;
 use luge_device::{Buffer, BufferViewMut, DeviceError, KernelDesc, LaunchConfig, Stream};
 use luge_gpu_kernels::frontal::lu as kernels;
 use luge_gpu_kernels::frontal::plan::report as words;
-use luge_sparse::PivotPolicy;
 use luge_sparse::num_traits::Float;
+use luge_sparse::{PivotPolicy, RealScalar, Scalar};
 
+use super::delays::in_order;
 use super::launch::{Arguments, Factorization, FrontKernels, OwnValues, Results, Rule, Workspace};
 use super::partial::{Changed, Keeping};
 use super::scalar::{RealOf, WideOf};
@@ -131,6 +132,9 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
     ) -> Result<(Self, DeviceQuality), DeviceFrontalError> {
         assert!(pivots.is_static(), "pivots of their own fronts");
         let mut factors = Self::unfactorized(stream, tree, workspace)?;
+        if let Some(quality) = factors.factorize_on_diagonal(stream, a, pivots)? {
+            return Ok((factors, quality));
+        }
         // Looking for pivots moves rows, which the factors know nothing of: they are computed once more.
         loop {
             factors.launch_fronts(stream, a, pivots, true, None)?;
@@ -141,6 +145,39 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         factors.refresh_solves(stream, a, true)?;
         let quality = factors.refactorize(stream, a, pivots)?;
         Ok((factors, quality))
+    }
+
+    /// Factorizes with all pivots on the diagonal, if a search would leave them there: no entry of L is larger than those
+    /// that the search accepts. Otherwise the factors are those of no matrix.
+    fn factorize_on_diagonal(
+        &mut self,
+        stream: &Stream,
+        a: &Buffer<WideOf<T>>,
+        pivots: &PivotPolicy,
+    ) -> Result<Option<DeviceQuality>, DeviceFrontalError> {
+        let own = in_order(&self.tree.symbolic);
+        stream.copy_from_host(&mut self.pivot_rows, &own)?;
+        stream.copy_from_host(&mut self.row_places, &own)?;
+        loop {
+            self.launch_fronts(stream, a, pivots, false, None)?;
+            self.refresh_solves(stream, a, true)?;
+            match self.report() {
+                Ok(Some(quality)) => {
+                    let threshold = pivots.resolve::<RealOf<T>>(|| self.scale).threshold;
+                    // Sizes of complex numbers are sums, of which those of quotients may be smaller by √2.
+                    let largest = quality.max_l * WideOf::<T>::COMPONENTS as f64;
+                    let is_bounded = largest * threshold.to_f64() <= 1.0;
+                    let found = is_bounded && quality.num_perturbed == 0;
+                    return Ok(found.then_some(quality));
+                }
+                // The smallest pivot was chosen for numbers of another size.
+                Ok(None) => {}
+                Err(
+                    DeviceFrontalError::NotFinite { .. } | DeviceFrontalError::ZeroPivot { .. },
+                ) => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// The memory of factors on a tree.

@@ -39,10 +39,12 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 
 use luge_sparse::etree::NONE;
+use rayon::prelude::*;
 
 use crate::gpu::classes::{FrontClass, Limits, Shape};
 use crate::gpu::cost::{DeviceCosts, longest_first_key};
 use crate::portion::Portion;
+use crate::shares::WORTH_WAKING;
 use crate::storage::Storage;
 use crate::tree::AssemblyTree;
 
@@ -64,7 +66,7 @@ const SIZE_STEPS: u64 = 100;
 const LOOKS: usize = 64;
 
 /// Where elements are, and what follows from it.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub(in crate::gpu) struct Elements {
     /// Place of each front's element.
     pub place: Vec<u64>,
@@ -94,18 +96,19 @@ impl Elements {
         (8 * place.len() + 4 * (unit.len() + await_ptr.len() + awaited.len())) as u64
     }
 
-    /// Of a tree, in which some elements are kept if `is_kept` says so of each front.
+    /// Of a tree, in which some elements are kept if `is_kept` says so of each front. With `threads` above 1, those of the
+    /// current rayon pool share the work; the places are the same.
     pub fn new<S: Storage>(
         tree: &AssemblyTree,
         classes: &[FrontClass],
-        limits: &Limits,
-        costs: &DeviceCosts,
+        (limits, costs): (&Limits, &DeviceCosts),
         is_kept: Option<&[bool]>,
+        threads: usize,
     ) -> Self {
         let mut elements = Self::default();
         let is_kept = |s: usize| is_kept.is_some_and(|is_kept| is_kept[s]);
         let pooled = elements.place_fixed(tree, classes, limits, is_kept);
-        let pool = Pool::new::<S>(tree, classes, costs, pooled);
+        let pool = Pool::new::<S>(tree, classes, costs, pooled, threads);
         // An element that is given is there from the start.
         let has_given = tree.fronts().iter().any(|front| front.is_given);
         let (unit, placed) = if has_given || pool.factor_entries <= limits.apart {
@@ -141,7 +144,7 @@ impl Elements {
         let is_pooled = own.map(|((front, class), is_kept)| {
             class.is_large() && front.below > limits.gathered && !is_kept
         });
-        let pool = Pool::new::<S>(&portion.tree, classes, costs, is_pooled.collect());
+        let pool = Pool::new::<S>(&portion.tree, classes, costs, is_pooled.collect(), 1);
         let of_large: Vec<u64> = pool.large.iter().map(|&s| place[s as usize]).collect();
         let (await_ptr, awaited) = pool.waits(&unit, &of_large);
         Self {
@@ -224,6 +227,8 @@ struct Pool<'a> {
     is_wide: Vec<bool>,
     /// Entries of the factors.
     factor_entries: u64,
+    /// How many threads may look for places, if they are above 1 those of the current rayon pool.
+    threads: usize,
 }
 
 /// Places in a pool.
@@ -239,6 +244,7 @@ impl<'a> Pool<'a> {
         classes: &[FrontClass],
         costs: &DeviceCosts,
         pooled: Vec<bool>,
+        threads: usize,
     ) -> Self {
         let fronts = tree.fronts();
         let of_pool = |(front, pooled): (&crate::tree::Front, bool)| {
@@ -277,6 +283,7 @@ impl<'a> Pool<'a> {
                 .map(|&class| class == FrontClass::Wide)
                 .collect(),
             factor_entries: factor_entries.sum(),
+            threads,
         };
         let mut path = vec![0.0; fronts.len()];
         for (s, front) in fronts.iter().enumerate().rev() {
@@ -471,23 +478,36 @@ impl<'a> Pool<'a> {
     /// read to stay a while, until no more than `allowed` entries are taken.
     fn placed(&self, unit: &[u32], allowed: u64) -> Placed {
         let order = self.in_order(unit);
-        for lag in LAGS {
-            if let Some(placed) = self.placed_within(allowed, &order, lag, allowed) {
-                return placed;
-            }
+        let is_shared = self.threads > 1 && order.len() > WORTH_WAKING;
+        let lagging = |&lag: &u64| self.placed_within(allowed, &order, lag, allowed);
+        let placed = if is_shared {
+            LAGS.par_iter().find_map_first(lagging)
+        } else {
+            LAGS.iter().find_map(lagging)
+        };
+        if let Some(placed) = placed {
+            return placed;
         }
         let peak = self.peak_in(order.iter().copied());
-        let within = |entries| {
-            let placed = self.placed_within(entries, &order, 0, u64::MAX);
+        let size = |more| peak + peak / SIZE_STEPS * more;
+        let within = |more| {
+            let placed = self.placed_within(size(more), &order, 0, u64::MAX);
             placed.unwrap_or_else(|| unreachable!("nothing takes more entries than there are"))
         };
-        let mut best = within(peak);
+        let mut best = within(0);
+        let is_enough = |best: &Placed, more| best.entries <= size(more).max(allowed);
+        // With several threads at once what else may be tried.
+        let mut tried = if is_shared && !is_enough(&best, 1) {
+            (1..SIZES).into_par_iter().map(within).collect()
+        } else {
+            Vec::new()
+        }
+        .into_iter();
         for more in 1..SIZES {
-            let entries = peak + peak / SIZE_STEPS * more;
-            if best.entries <= entries.max(allowed) {
+            if is_enough(&best, more) {
                 break;
             }
-            let placed = within(entries);
+            let placed = tried.next().unwrap_or_else(|| within(more));
             if placed.entries < best.entries {
                 best = placed;
             }
@@ -817,7 +837,9 @@ mod tests {
         let fronts = tree.fronts();
         let limits = limits.stored_as::<S>();
         let classes = FrontClass::of_tree(tree, &limits);
-        let elements = Elements::new::<S>(tree, &classes, &limits, costs, None);
+        let elements = Elements::new::<S>(tree, &classes, (&limits, costs), None, 1);
+        let by_threads = Elements::new::<S>(tree, &classes, (&limits, costs), None, 3);
+        assert_eq!(by_threads, elements, "whatever the threads");
         let (plan, large) = placed(symbolic, |source| {
             let memory = MemoryPlan::with(symbolic, limits, *costs);
             let symbolic = symbolic.tree_and_layout();
@@ -957,7 +979,7 @@ mod tests {
         let costs = DeviceCosts::default();
         let classes = FrontClass::of_tree(tree, &TINY);
         let is_pooled = Elements::default().place_fixed(tree, &classes, &TINY, |_| false);
-        let pool = Pool::new::<Full>(tree, &classes, &costs, is_pooled);
+        let pool = Pool::new::<Full>(tree, &classes, &costs, is_pooled, 1);
         let unit = vec![0; classes.len()];
         let order = pool.in_order(&unit);
         let peak = pool.peak_in(order.iter().copied());

@@ -1,10 +1,25 @@
 //! What the elimination tree says of an order: an equivalent one that is a postorder, and the sizes of the columns.
 
-use luge_sparse::etree::{self, EliminationForest, inverse};
+use luge_sparse::etree::{self, CountedSubtree, EliminationForest, NONE, PostedTree, inverse};
 use luge_sparse::{CancelFlag, Cancelled, CompressedPattern};
+use rayon::prelude::*;
 
 use crate::cost::Prediction;
 use crate::graph::BlockPattern;
+use crate::parts::collected;
+
+/// Vertices of a subtree, at least, whose columns are counted apart from others: each may have rows above it that are then looked at
+/// once more. Few in tests, so that small trees are shared there.
+const SMALLEST_SUBTREE: u32 = if cfg!(test) { 2 } else { 64 };
+
+/// Subtrees of at most one in so many vertices are counted side by side.
+const SHARES: usize = 64;
+
+/// Groups that these are dealt out in, about.
+const GROUPS: usize = 32;
+
+/// Vertices that are not worth waking a thread for.
+const WORTH_WAKING: usize = 1 << 12;
 
 /// Rearranges `order` (new to old) into an equivalent postorder of its elimination forest, which changes no fill, and
 /// counts the entries of the columns.
@@ -17,7 +32,7 @@ pub(crate) fn postorder(
     order: &mut Vec<u32>,
     cancel: &CancelFlag,
 ) -> Result<EliminationForest, Cancelled> {
-    posted(|v| block.joined(v as usize), |_| 1, order, cancel)
+    posted(|v| block.joined(v as usize), |_| 1, order, None, cancel)
 }
 
 /// As [`postorder`], of a symmetric pattern.
@@ -31,12 +46,15 @@ pub(crate) fn symmetric_postorder(
     cancel: &CancelFlag,
 ) -> Result<EliminationForest, Cancelled> {
     let line = |v: u32| a.line(v as usize).iter().copied();
-    posted(line, |_| 1, order, cancel)
+    posted(line, |_| 1, order, None, cancel)
 }
 
 /// Rearranges `order` (new to old) of the vertices of a graph with the neighbours `idx[ptr[v]..ptr[v + 1]]` into an
 /// equivalent postorder. Every vertex stands for as many as its `weight` says, all joined to each other; the forest has
 /// one column for each vertex, the first of those that it stands for, and counts all of its rows.
+///
+/// If `parts` are given, the order begins with parts that end there, no two of which are joined by an edge, and the current rayon
+/// pool shares the work; the outcome is the same.
 ///
 /// # Errors
 ///
@@ -46,41 +64,119 @@ pub(crate) fn weighted_forest(
     idx: &[u32],
     weight: &[u32],
     order: &mut Vec<u32>,
+    parts: Option<&[usize]>,
     cancel: &CancelFlag,
 ) -> Result<EliminationForest, Cancelled> {
     let list = |v: u32| idx[ptr[v as usize]..ptr[v as usize + 1]].iter().copied();
-    posted(list, |v| weight[v as usize], order, cancel)
+    posted(list, |v| weight[v as usize], order, parts, cancel)
 }
 
 /// Rearranges an order (new to old) of vertices with these neighbours, some perhaps twice, and weights into an equivalent
-/// postorder.
+/// postorder; `parts` as for [`weighted_forest`].
 fn posted<I: Iterator<Item = u32>>(
-    neighbours: impl Fn(u32) -> I,
-    weight: impl Fn(u32) -> u32,
+    neighbours: impl Fn(u32) -> I + Sync,
+    weight: impl Fn(u32) -> u32 + Sync,
     order: &mut Vec<u32>,
+    parts: Option<&[usize]>,
     cancel: &CancelFlag,
 ) -> Result<EliminationForest, Cancelled> {
+    let is_shared = parts.is_some();
     let mut new_index = inverse(order);
-    let parent = etree::try_elimination_tree(
-        order.len(),
-        |k| joined(neighbours(order[k as usize]), &new_index),
-        || cancel.check(),
-    )?;
+    let joined_to = |k: u32| joined(neighbours(order[k as usize]), &new_index);
+    let parent = tree_by_parts(order.len(), parts.unwrap_or_default(), joined_to, cancel)?;
     let post = etree::postorder(&parent);
     cancel.check()?;
-    *order = post.iter().map(|&v| order[v as usize]).collect();
+    *order = collected(order.len(), WORTH_WAKING, is_shared, |k| {
+        order[post[k] as usize]
+    });
     let new_of_old = inverse(&post);
-    for v in &mut new_index {
-        *v = new_of_old[*v as usize];
-    }
+    let renumbered = |v: usize| new_of_old[new_index[v] as usize];
+    new_index = collected(order.len(), WORTH_WAKING, is_shared, renumbered);
     let parent = etree::renumbered(&parent, &post, &new_of_old);
-    let counts = etree::try_weighted_column_counts(
-        &parent,
-        |k| weight(order[k as usize]),
-        |k| joined(neighbours(order[k as usize]), &new_index),
-        || cancel.check(),
-    )?;
+    let first = etree::first_descendants(&parent);
+    let tree = PostedTree {
+        parent: &parent,
+        first: &first,
+    };
+    let mut counts = vec![0; order.len()];
+    let weight = |k: u32| weight(order[k as usize]);
+    let joined_to = |k: u32| joined(neighbours(order[k as usize]), &new_index);
+    let subtrees = if is_shared {
+        subtrees_counted(tree, &mut counts, weight, joined_to)
+    } else {
+        Vec::new()
+    };
+    tree.count_rest(&mut counts, &subtrees, weight, joined_to, || cancel.check())?;
     Ok(EliminationForest { parent, counts })
+}
+
+/// The elimination tree of a graph that begins with parts that end there, no two of which are joined: these side by side.
+fn tree_by_parts<I: Iterator<Item = u32>>(
+    n: usize,
+    ends: &[usize],
+    joined: impl Fn(u32) -> I + Sync,
+    cancel: &CancelFlag,
+) -> Result<Vec<u32>, Cancelled> {
+    let mut parent = vec![NONE; n];
+    let mut ancestor = vec![NONE; n];
+    let mut parts = Vec::with_capacity(ends.len());
+    let (mut parents_left, mut ancestors_left) = (&mut parent[..], &mut ancestor[..]);
+    let mut start = 0;
+    for &end in ends {
+        let (parents, others) = parents_left.split_at_mut(end - start);
+        parents_left = others;
+        let (ancestors, others) = ancestors_left.split_at_mut(end - start);
+        ancestors_left = others;
+        parts.push((start as u32..end as u32, parents, ancestors));
+        start = end;
+    }
+    let check = || cancel.check();
+    // One thread alone wakes no pool.
+    if !parts.is_empty() {
+        let parts = parts.into_par_iter();
+        parts.try_for_each(|(part, parents, ancestors)| {
+            let first = part.start;
+            etree::add_to_tree((parents, ancestors), first, part, &joined, check)
+        })?;
+    }
+    let known = (&mut parent[..], &mut ancestor[..]);
+    etree::add_to_tree(known, 0, start as u32..n as u32, joined, check)?;
+    Ok(parent)
+}
+
+/// Counts the columns of subtrees that are neither small nor a large share of all, side by side.
+fn subtrees_counted<I: Iterator<Item = u32>>(
+    tree: PostedTree<'_>,
+    counts: &mut [u32],
+    weight: impl Fn(u32) -> u32 + Sync,
+    joined: impl Fn(u32) -> I + Sync,
+) -> Vec<CountedSubtree> {
+    let n = counts.len();
+    let largest = (n / SHARES) as u32;
+    let size = |root: u32| root - tree.first[root as usize] + 1;
+    let is_apart = |&root: &u32| {
+        let above = tree.parent[root as usize];
+        let is_whole = above == NONE || size(above) > largest;
+        is_whole && (SMALLEST_SUBTREE..=largest).contains(&size(root))
+    };
+    let mut parts = Vec::new();
+    let (mut left, mut start) = (counts, 0);
+    for root in (0..n as u32).filter(is_apart) {
+        let before = (tree.first[root as usize] - start) as usize;
+        let (own, others) = left[before..].split_at_mut(size(root) as usize);
+        parts.push((root, own));
+        (left, start) = (others, root + 1);
+    }
+    // Each of few groups of them works with a vector of its own.
+    let of_group = parts.len().div_ceil(GROUPS);
+    let parts = parts.into_par_iter().with_min_len(of_group);
+    let counted = parts.map_init(
+        || vec![NONE; n],
+        |previous_leaf, (root, counts)| {
+            tree.count_subtree(root, counts, previous_leaf, &weight, &joined)
+        },
+    );
+    counted.collect()
 }
 
 /// Neighbours by their new numbers.

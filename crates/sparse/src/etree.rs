@@ -11,6 +11,7 @@
 //! numbers translates them there.
 
 use std::convert::Infallible;
+use std::ops::Range;
 
 /// No parent: the vertex is a root.
 pub const NONE: u32 = u32::MAX;
@@ -53,25 +54,47 @@ where
     I: IntoIterator<Item = u32>,
 {
     let mut parent = vec![NONE; n];
-    // Path compression: an ancestor known to be one, not the final one.
     let mut ancestor = vec![NONE; n];
-    for k in 0..n as u32 {
+    let known = (&mut parent[..], &mut ancestor[..]);
+    add_to_tree(known, 0, 0..n as u32, neighbours, check)?;
+    Ok(parent)
+}
+
+/// Adds some `vertices` to an elimination tree, whose parents and ancestors so far are those of the vertices from number `first` on;
+/// no vertex before that is joined to them. An ancestor is one that is known, for the path to be short, and neither is known at the
+/// beginning. So parts of a graph that no edge joins can be added side by side, and then what is behind all of them.
+///
+/// # Errors
+///
+/// What `check` gives back, which is called every few thousand vertices.
+pub fn add_to_tree<I, E>(
+    (parent, ancestor): (&mut [u32], &mut [u32]),
+    first: u32,
+    vertices: Range<u32>,
+    neighbours: impl Fn(u32) -> I,
+    check: impl Fn() -> Result<(), E>,
+) -> Result<(), E>
+where
+    I: IntoIterator<Item = u32>,
+{
+    for k in vertices {
         if k % STRIDE == 0 {
             check()?;
         }
         for w in neighbours(k) {
             let mut i = w;
             while i < k {
-                let next = std::mem::replace(&mut ancestor[i as usize], k);
+                let at = (i - first) as usize;
+                let next = std::mem::replace(&mut ancestor[at], k);
                 if next == NONE {
-                    parent[i as usize] = k;
+                    parent[at] = k;
                     break;
                 }
                 i = next;
             }
         }
     }
-    Ok(parent)
+    Ok(())
 }
 
 /// The vertices of a forest (new to old), children before parents and subtrees together; children
@@ -154,65 +177,206 @@ pub fn try_weighted_column_counts<I, E>(
 where
     I: IntoIterator<Item = u32>,
 {
-    let n = parent.len();
-    // First descendant: in a postorder the subtree of j is first[j]..=j.
-    let mut first: Vec<u32> = (0..n as u32).collect();
-    for j in 0..n {
+    let first = first_descendants(parent);
+    let mut counts = vec![0; parent.len()];
+    let tree = PostedTree {
+        parent,
+        first: &first,
+    };
+    tree.count_rest(&mut counts, &[], weight, neighbours, check)?;
+    Ok(counts)
+}
+
+/// The first descendant of each vertex of a forest in [`postorder`]: the subtree of j is from that to j.
+pub fn first_descendants(parent: &[u32]) -> Vec<u32> {
+    let mut first: Vec<u32> = (0..parent.len() as u32).collect();
+    for j in 0..parent.len() {
         if parent[j] != NONE {
             let p = parent[j] as usize;
             first[p] = first[p].min(first[j]);
         }
     }
-    // Row i of L is the union of the tree paths from its neighbours j < i up to i. Column j is
-    // counted in each such subtree it belongs to: the row's weight at the leaves, minus it where two paths
-    // meet, and above the root i; sums over subtrees of the tree then give the counts. On the way they may
-    // be negative, modulo 2³².
-    let mut counts: Vec<u32> = (0..n as u32)
-        .map(|j| if first[j as usize] == j { weight(j) } else { 0 })
-        .collect();
-    let mut previous_leaf = vec![NONE; n];
-    let mut set: Vec<u32> = (0..n as u32).collect();
-    for j in 0..n as u32 {
-        if j % STRIDE == 0 {
-            check()?;
-        }
-        let above = parent[j as usize];
-        if above != NONE {
-            let count = &mut counts[above as usize];
-            *count = count.wrapping_sub(weight(j));
-        }
-        for i in neighbours(j) {
-            if i <= j {
-                continue;
-            }
-            let previous = previous_leaf[i as usize];
-            // j is a leaf of the subtree of row i unless the previous leaf lies below j.
-            if previous != NONE && previous >= first[j as usize] {
-                continue;
-            }
-            counts[j as usize] = counts[j as usize].wrapping_add(weight(i));
-            if previous != NONE {
-                let mut top = previous;
-                while set[top as usize] != top {
-                    // Path halving.
-                    set[top as usize] = set[set[top as usize] as usize];
-                    top = set[top as usize];
+    first
+}
+
+/// A forest in [`postorder`], with its [first descendants](first_descendants), whose columns are counted: some subtrees side by side,
+/// and then the rest.
+///
+/// Row i of L is the union of the tree paths from its neighbours j < i up to i. Column j is counted in each such
+/// subtree it belongs to: the row's weight at the leaves, minus it where two paths meet, and above the root i; sums
+/// over subtrees of the tree then give the counts. On the way they may be negative, modulo 2³².
+#[derive(Debug, Clone, Copy)]
+pub struct PostedTree<'a> {
+    /// As [`EliminationForest::parent`].
+    pub parent: &'a [u32],
+    /// The first descendant of each vertex.
+    pub first: &'a [u32],
+}
+
+/// A subtree whose columns are counted but for what is above it.
+#[derive(Debug, Clone)]
+pub struct CountedSubtree {
+    /// Its root.
+    pub root: u32,
+    /// The vertices outside that some of it are joined to.
+    pub rows: Vec<u32>,
+}
+
+impl PostedTree<'_> {
+    /// Counts the columns of the subtree with this root: `counts` are those of its vertices, zeros. `previous_leaf` has an entry for each
+    /// vertex of the forest, [`NONE`] or what it had after other subtrees.
+    pub fn count_subtree<I>(
+        self,
+        root: u32,
+        counts: &mut [u32],
+        previous_leaf: &mut [u32],
+        weight: impl Fn(u32) -> u32,
+        neighbours: impl Fn(u32) -> I,
+    ) -> CountedSubtree
+    where
+        I: IntoIterator<Item = u32>,
+    {
+        let start = self.first[root as usize];
+        let at = |j: u32| (j - start) as usize;
+        let mut set: Vec<u32> = (start..=root).collect();
+        let mut rows = Vec::new();
+        for j in start..=root {
+            let above = self.parent[j as usize];
+            self.enter(j, counts, start, &weight);
+            for i in neighbours(j) {
+                if i <= j {
+                    continue;
                 }
-                counts[top as usize] = counts[top as usize].wrapping_sub(weight(i));
+                // Others are of other subtrees.
+                let own = previous_leaf[i as usize];
+                let previous = if (start..=root).contains(&own) {
+                    own
+                } else {
+                    NONE
+                };
+                if previous == NONE && i > root {
+                    rows.push(i);
+                }
+                if self.is_leaf(j, previous) {
+                    add(&mut counts[at(j)], weight(i));
+                    if previous != NONE {
+                        subtract(
+                            &mut counts[at(top_of(&mut set, start, previous))],
+                            weight(i),
+                        );
+                    }
+                    previous_leaf[i as usize] = j;
+                }
             }
-            previous_leaf[i as usize] = j;
+            if j != root {
+                set[at(j)] = above;
+            }
         }
-        if above != NONE {
-            set[j as usize] = above;
+        CountedSubtree { root, rows }
+    }
+
+    /// Counts the columns that are in none of these subtrees, of which no two have a vertex in common, in the order of their roots,
+    /// and adds up what all have: `counts` are then those of all columns. Before, they are what
+    /// [`count_subtree`](Self::count_subtree) made of them, and zeros.
+    ///
+    /// # Errors
+    ///
+    /// What `check` gives back, which is called every few thousand vertices.
+    pub fn count_rest<I, E>(
+        self,
+        counts: &mut [u32],
+        subtrees: &[CountedSubtree],
+        weight: impl Fn(u32) -> u32,
+        neighbours: impl Fn(u32) -> I,
+        check: impl Fn() -> Result<(), E>,
+    ) -> Result<(), E>
+    where
+        I: IntoIterator<Item = u32>,
+    {
+        let n = self.parent.len() as u32;
+        let mut previous_leaf = vec![NONE; n as usize];
+        let mut set: Vec<u32> = (0..n).collect();
+        let mut subtrees = subtrees.iter().peekable();
+        let mut j = 0;
+        while j < n {
+            if j % STRIDE == 0 {
+                check()?;
+            }
+            let is_next = |subtree: &&CountedSubtree| self.first[subtree.root as usize] == j;
+            if let Some(subtree) = subtrees.next_if(is_next) {
+                // Its leaves are counted.
+                j = subtree.root;
+                for &i in &subtree.rows {
+                    let previous = std::mem::replace(&mut previous_leaf[i as usize], j);
+                    if previous != NONE {
+                        let top = top_of(&mut set, 0, previous);
+                        subtract(&mut counts[top as usize], weight(i));
+                    }
+                }
+            } else {
+                self.enter(j, counts, 0, &weight);
+                for i in neighbours(j) {
+                    if i <= j {
+                        continue;
+                    }
+                    let previous = previous_leaf[i as usize];
+                    if self.is_leaf(j, previous) {
+                        add(&mut counts[j as usize], weight(i));
+                        if previous != NONE {
+                            let top = top_of(&mut set, 0, previous);
+                            subtract(&mut counts[top as usize], weight(i));
+                        }
+                        previous_leaf[i as usize] = j;
+                    }
+                }
+            }
+            let above = self.parent[j as usize];
+            if above != NONE {
+                set[j as usize] = above;
+            }
+            j += 1;
+        }
+        for (j, &above) in self.parent.iter().enumerate() {
+            if above != NONE {
+                subtract(&mut counts[above as usize], weight(j as u32));
+                let own = counts[j];
+                add(&mut counts[above as usize], own);
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts the diagonal of column `j`, if no column below it does; `counts` begin with that of `start`.
+    fn enter(self, j: u32, counts: &mut [u32], start: u32, weight: impl Fn(u32) -> u32) {
+        if self.first[j as usize] == j {
+            add(&mut counts[(j - start) as usize], weight(j));
         }
     }
-    for j in 0..n {
-        if parent[j] != NONE {
-            let p = parent[j] as usize;
-            counts[p] = counts[p].wrapping_add(counts[j]);
-        }
+
+    /// Whether j is a leaf of the subtree of a row: unless the previous leaf lies below j.
+    fn is_leaf(self, j: u32, previous: u32) -> bool {
+        previous == NONE || previous < self.first[j as usize]
     }
-    Ok(counts)
+}
+
+fn add(count: &mut u32, weight: u32) {
+    *count = count.wrapping_add(weight);
+}
+
+fn subtract(count: &mut u32, weight: u32) {
+    *count = count.wrapping_sub(weight);
+}
+
+/// The last vertex of the path that is known from `v` on; `set` begins with the vertex `start`.
+fn top_of(set: &mut [u32], start: u32, v: u32) -> u32 {
+    let at = |v: u32| (v - start) as usize;
+    let mut top = v;
+    while set[at(top)] != top {
+        // Path halving.
+        set[at(top)] = set[at(set[at(top)])];
+        top = set[at(top)];
+    }
+    top
 }
 
 /// The inverse of a permutation, given as a list of indices.

@@ -68,7 +68,15 @@ impl Members {
     }
 }
 
-/// An order of the vertices of the graph, new to old, each of which stands for as many as its `weight` says: domains first,
+/// An order of the vertices of a graph.
+pub(super) struct Eliminated {
+    /// New to old, those of domains first.
+    pub order: Vec<u32>,
+    /// Where those of each domain end.
+    pub ends: Vec<usize>,
+}
+
+/// An order of the vertices of the graph, each of which stands for as many as its `weight` says: domains first,
 /// on the current rayon pool if `parallel`, with the same result.
 ///
 /// # Errors
@@ -84,7 +92,7 @@ pub(super) fn eliminated(
     domains: &Domains,
     parallel: bool,
     cancel: &CancelFlag,
-) -> Result<Vec<u32>, Cancelled> {
+) -> Result<Eliminated, Cancelled> {
     let members = Members::new(domains);
     let of_domain =
         |domain: usize| domain_eliminated(graph, weight, domains, &members, domain, cancel);
@@ -94,6 +102,12 @@ pub(super) fn eliminated(
         (0..domains.count).map(of_domain).collect()
     };
     let (mut orders, elements): (Vec<Vec<u32>>, Vec<ElementLists>) = parts?.into_iter().unzip();
+    let mut end = 0;
+    let ends = orders.iter().map(|order| {
+        end += order.len();
+        end
+    });
+    let ends = ends.collect();
     let between = members.of(domains.count);
     if !between.is_empty() {
         let begun = between_domains(graph, weight, domains, &members, &elements);
@@ -102,7 +116,10 @@ pub(super) fn eliminated(
         let (order, _) = eliminate(begun, &mut Rounds::new(stage), cancel)?;
         orders.push(order.iter().map(|&v| between[v as usize]).collect());
     }
-    Ok(orders.concat())
+    Ok(Eliminated {
+        order: orders.concat(),
+        ends,
+    })
 }
 
 /// The order of a domain, and the elements that it leaves, of places between domains.
@@ -330,8 +347,8 @@ mod tests {
             stage: domains.stage.clone(),
         };
         let filled = |domains| {
-            let order = eliminated(&graph, &vec![1; n], domains, false, &never).unwrap();
-            entries(&graph, &order) as f64
+            let found = eliminated(&graph, &vec![1; n], domains, false, &never).unwrap();
+            entries(&graph, &found.order) as f64
         };
         let (of_many, of_one) = (filled(&domains), filled(&one));
         assert!(of_many < 1.01 * of_one, "{of_many} against {of_one}");

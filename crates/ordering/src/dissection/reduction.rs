@@ -17,6 +17,7 @@ use luge_sparse::etree::{self, EliminationForest};
 use luge_sparse::{CancelFlag, Cancelled};
 
 use super::NONE;
+use super::domains::Eliminated;
 use super::graph::STRIDE;
 use crate::elimination::weighted_forest;
 use crate::graph::{Graph, dense_limit};
@@ -437,14 +438,19 @@ impl Reduction {
     pub fn whole_order(
         &self,
         graph: &Graph,
-        mut order_left: Vec<u32>,
+        Eliminated {
+            order: mut order_left,
+            ends,
+        }: Eliminated,
         parallel: bool,
         cancel: &CancelFlag,
     ) -> Result<(Vec<u32>, Option<EliminationForest>), Cancelled> {
         let n = graph.len();
         let parallel = parallel && graph.idx.len() >= MIN_SHARED;
         let Lists { ptr, idx } = &self.graph;
-        let of_left = weighted_forest(ptr, idx, &self.left_weight, &mut order_left, cancel)?;
+        let parts = parallel.then_some(&*ends);
+        let weight = &self.left_weight;
+        let of_left = weighted_forest(ptr, idx, weight, &mut order_left, parts, cancel)?;
         // All are numbered by the time of their elimination.
         let num_pivots = self.pivots.len();
         let vertices: Vec<u32> = self

@@ -27,7 +27,7 @@ pub struct Symbolic<S: Storage = Full> {
     pub(crate) tree: AssemblyTree,
     pub(crate) layout: Layout,
     pub(crate) totals: Totals,
-    /// Which fronts threads share in a solve. Trees that were made for a device do without.
+    /// Which fronts threads share in a solve, once that is asked for: trees that were made for a device do without.
     solves: OnceLock<SolveSchedule>,
     /// By which seconds were predicted.
     #[cfg(feature = "gpu")]
@@ -105,6 +105,8 @@ impl<S: Storage> Symbolic<S> {
         // With the layout, and where each entry is among a column's while it is made.
         memory.grow(analysis.tree_bytes() + 16 * nnz as u64)?;
         let mut symbolic = Self::of(analysis, &options.cost, threads, &limits.cancel)?;
+        // Its memory is reserved with the rest.
+        symbolic.solves();
         memory.shrink_to(symbolic.own_bytes());
         symbolic.memory = memory;
         Ok(symbolic)
@@ -193,7 +195,7 @@ impl<S: Storage> Symbolic<S> {
             Ok((layout?, totals))
         })?;
         Ok(Self {
-            solves: SolveSchedule::new::<S>(&tree.fronts, &tree.children).into(),
+            solves: OnceLock::new(),
             tree,
             layout,
             totals,

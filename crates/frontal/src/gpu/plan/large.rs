@@ -458,7 +458,11 @@ impl SumsByPlace {
             while bits != 0 {
                 let number = word * 64 + bits.trailing_zeros() as usize;
                 bits &= bits - 1;
-                self.counts.push(self.next[number]);
+                let count = self.next[number];
+                // No others are long, and these are few.
+                if count > SHORT {
+                    self.counts.push(count);
+                }
             }
         }
         self.counts.sort_unstable_by(|a, b| b.cmp(a));

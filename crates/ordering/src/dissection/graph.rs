@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use luge_sparse::{CancelFlag, Cancelled};
 
-use crate::parts::by_parts;
+use crate::parts::{by_parts, collected};
 
 /// No vertex.
 pub(super) const NONE: u32 = u32::MAX;
@@ -17,6 +17,9 @@ pub(super) const STRIDE: usize = 1 << 14;
 
 /// Graphs of at least so many list entries are made on several threads.
 const MIN_SHARED: usize = 20_000;
+
+/// Vertices that a thread looks at, at least, to find those that are alike.
+const LEAST_VERTICES: usize = 4_096;
 
 /// More vertices than one in so many left single: they are matched through their neighbours.
 const MAX_SINGLE: usize = 8;
@@ -52,27 +55,28 @@ impl WeightedGraph {
     }
 
     /// For each vertex the first of those that are joined to each other and to the same others: itself, if
-    /// there are none before it.
+    /// there are none before it. On the current rayon pool if `parallel`.
     ///
     /// # Errors
     ///
     /// [`Cancelled`].
-    pub fn first_of_equals(&self, cancel: &CancelFlag) -> Result<Vec<u32>, Cancelled> {
-        let n = self.len() as u32;
+    pub fn first_of_equals(
+        &self,
+        parallel: bool,
+        cancel: &CancelFlag,
+    ) -> Result<Vec<u32>, Cancelled> {
+        let n = self.len();
         let spread = |v: u32| (u64::from(v) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let spread = |v: u32| {
             spread(v)
                 .rotate_left(23)
                 .wrapping_mul(0xD1B5_4A32_D192_ED03)
         };
-        let sums: Vec<u64> = (0..n)
-            .map(|v| {
-                let neighbours = self.neighbours(v).iter();
-                neighbours.fold(spread(v), |sum, &u| sum.wrapping_add(spread(u)))
-            })
-            .collect();
-        let mut mark = vec![NONE; n as usize];
-        let find = |v: u32| {
+        let sums = collected(n, LEAST_VERTICES, parallel, |v| {
+            let neighbours = self.neighbours(v as u32).iter();
+            neighbours.fold(spread(v as u32), |sum, &u| sum.wrapping_add(spread(u)))
+        });
+        let find = |mark: &mut Vec<u32>, v: u32| {
             if (v as usize).is_multiple_of(STRIDE) {
                 cancel.check()?;
             }
@@ -81,6 +85,10 @@ impl WeightedGraph {
             for &u in own {
                 if u >= first || sums[u as usize] != sums[v as usize] {
                     continue;
+                }
+                // Few graphs have any.
+                if mark.is_empty() {
+                    mark.resize(n, NONE);
                 }
                 if mark[v as usize] != v {
                     mark[v as usize] = v;
@@ -95,7 +103,12 @@ impl WeightedGraph {
             }
             Ok(first)
         };
-        (0..n).map(find).collect()
+        let parts = by_parts(n, LEAST_VERTICES, parallel, |range| {
+            let mut mark = Vec::new();
+            let found = range.map(|v| find(&mut mark, v as u32));
+            found.collect::<Result<Vec<u32>, Cancelled>>()
+        });
+        Ok(parts.into_iter().collect::<Result<Vec<_>, _>>()?.concat())
     }
 
     /// The graph of some vertices. `new_index` has their numbers in the order of `vertices`, and [`NONE`]
@@ -376,7 +389,7 @@ mod tests {
         let path = graph(4, &[(0, 1), (1, 2), (2, 3)]);
         let raised = CancelFlag::new();
         raised.cancel();
-        assert!(path.first_of_equals(&raised).is_err());
+        assert!(path.first_of_equals(false, &raised).is_err());
         assert!(path.matched(2, 0, &raised).is_err());
         for parallel in [false, true] {
             assert!(path.coarsened(&[0, 0, 1, 1], parallel, &raised).is_err());

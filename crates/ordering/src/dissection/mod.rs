@@ -107,7 +107,7 @@ fn domains(
         });
     }
     cancel.check()?;
-    let (graph, number) = merged(graph, cancel)?;
+    let (graph, number) = merged(graph, parallel, cancel)?;
     cancel.check()?;
     let largest = (graph.len() / DOMAINS).max(SMALLEST_DOMAIN);
     let (places, count) = places(graph, largest, parallel, cancel);
@@ -123,16 +123,17 @@ fn domains(
 }
 
 /// The graph with vertices that are joined to each other and to the same others made one, and the new
-/// number of each vertex.
+/// number of each vertex. On the current rayon pool if `parallel`.
 ///
 /// # Errors
 ///
 /// [`Cancelled`].
 fn merged(
     graph: WeightedGraph,
+    parallel: bool,
     cancel: &CancelFlag,
 ) -> Result<(WeightedGraph, Vec<u32>), Cancelled> {
-    let first = graph.first_of_equals(cancel)?;
+    let first = graph.first_of_equals(parallel, cancel)?;
     let is_first = |v: u32| first[v as usize] == v;
     let mut count = 0;
     let new_index: Vec<u32> = (0..graph.len() as u32)

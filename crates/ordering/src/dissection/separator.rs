@@ -474,7 +474,10 @@ mod tests {
             let first: Vec<u32> = (0..n)
                 .map(|v| (0..=v).find(|&u| closed(u) == closed(v)).unwrap())
                 .collect();
-            prop_assert_eq!(graph.first_of_equals(&CancelFlag::new()).unwrap(), first);
+            for parallel in [false, true] {
+                let found = graph.first_of_equals(parallel, &CancelFlag::new()).unwrap();
+                prop_assert_eq!(&found, &first);
+            }
         }
     }
 

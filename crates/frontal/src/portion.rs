@@ -25,13 +25,13 @@ pub(crate) struct Portion {
 }
 
 impl Portion {
-    /// The fronts of a tree that are `chosen`, with the children of theirs that are not.
+    /// The fronts of a tree that are `chosen`, with the children of theirs that are not. `candidates`, ascending, has all of these.
     pub fn new(
         (whole, layout): (&AssemblyTree, &Layout),
+        candidates: impl Iterator<Item = usize>,
         chosen: impl Fn(usize) -> bool,
         slots: Slots,
     ) -> Self {
-        let mut numbers = vec![NONE; whole.fronts.len()];
         let mut own = Layout {
             slot: Vec::new(),
             slots: 0,
@@ -39,14 +39,14 @@ impl Portion {
             source: Vec::new(),
             target: Vec::new(),
         };
-        let (mut of_whole, mut fronts) = (Vec::new(), Vec::new());
+        let (mut of_whole, mut fronts) = (Vec::<u32>::new(), Vec::new());
         let (mut rows, mut relative) = (Vec::new(), Vec::new());
-        for (s, front) in whole.fronts.iter().enumerate() {
+        for s in candidates {
+            let front = &whole.fronts[s];
             let is_chosen = chosen(s);
             if !is_chosen && (front.parent == NONE || !chosen(front.parent as usize)) {
                 continue;
             }
-            numbers[s] = fronts.len() as u32;
             of_whole.push(s as u32);
             fronts.push(Front {
                 rows: rows.len() as u64,
@@ -58,7 +58,8 @@ impl Portion {
             own.add(layout, s, is_chosen, slots);
         }
         for front in &mut fronts {
-            front.parent = numbers.get(front.parent as usize).copied().unwrap_or(NONE);
+            let parent = of_whole.binary_search(&front.parent);
+            front.parent = parent.map_or(NONE, |parent| parent as u32);
         }
         if slots == Slots::Whole {
             own.slots = layout.slots;

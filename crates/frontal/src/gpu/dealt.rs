@@ -95,8 +95,10 @@ impl DealtPlan {
             .collect();
         let subtrees = whole.0.subtrees(mapping.roots.iter().flatten().copied());
         let device_of = |s: usize| subtrees[s].map(|number| devices[number as usize]);
+        let all = 0..whole.0.num_supernodes();
         let planned = |portion: &Portion, stream: &Stream| {
-            let memory = MemoryPlan::of_tree::<S>(&portion.tree, memory.limits, memory.costs, 1);
+            let (limits, costs) = (memory.limits, memory.costs);
+            let memory = MemoryPlan::of_tree::<S>(&portion.tree, limits, costs, threads);
             let plan = Plan::new::<S>((&portion.tree, &portion.layout), source, &memory, threads);
             let mut uploads = Uploads::new(stream);
             let on_device = DevicePlan::upload(&mut uploads, &plan, &portion.tree.relative)?;
@@ -108,14 +110,14 @@ impl DealtPlan {
             number.map_or(0, |number| memory.elements.place[number] as usize)
         };
         let above = || {
-            let above = Portion::new(whole, |s| device_of(s).is_none(), Slots::Whole);
+            let above = Portion::new(whole, all.clone(), |s| device_of(s).is_none(), Slots::Whole);
             let (plan, memory) = planned(&above, stream)?;
             Ok::<_, DeviceError>((above, plan, memory))
         };
         let part = |(device, roots): (usize, &Vec<u32>)| {
             let peer = device.checked_sub(1).map(|number| peers[number].clone());
             let slots = peer.as_ref().map_or(Slots::Whole, |_| Slots::Own);
-            let portion = Portion::new(whole, |s| device_of(s) == Some(device), slots);
+            let portion = Portion::new(whole, all.clone(), |s| device_of(s) == Some(device), slots);
             let (plan, memory) = planned(&portion, peer.as_ref().unwrap_or(stream))?;
             let subtree = |&root: &u32| {
                 let first = first_of_subtree(whole.0, root) as usize;

@@ -209,7 +209,7 @@ impl<T: DeviceScalar> Kept<T> {
         let of_values = of_values.filter(|&s| s != NONE).map(|s| s as usize);
         let mut is_in = Vec::new();
         self.cut.follow(fronts, of_values, &mut is_in);
-        let portion = Portion::new(whole, |s| is_in[s], Slots::Whole);
+        let portion = Portion::new(whole, 0..is_in.len(), |s| is_in[s], Slots::Whole);
         let roles = self.roles.of_part(&portion);
         let numbers = portion.fronts.iter().map(|&s| s as usize);
         let is_kept: Vec<bool> = numbers.map(|s| self.cut.is_kept[s]).collect();

@@ -26,6 +26,7 @@ use super::tree::DevicePlan;
 use crate::portion::{Portion, Slots};
 use crate::storage::Storage;
 use crate::symbolic::Symbolic;
+use crate::tree::Front;
 
 /// Bounds on what a link takes that are tried, and by how much each is below the one before, in percent.
 const ATTEMPTS: u32 = 24;
@@ -45,12 +46,51 @@ pub struct Room {
 pub struct Division {
     pub(super) link_of: Vec<u32>,
     links: u32,
+    /// The fronts of each link and the children of theirs in others, ascending, and where these lists end.
+    members: Vec<u32>,
+    ends: Vec<usize>,
     /// Most entries of the panels of a link, and of its elements.
     pub(super) panel_entries: u64,
     pub(super) element_entries: u64,
 }
 
 impl Division {
+    /// Of links that each front is in, whose sizes are not known yet.
+    fn new(fronts: &[Front], link_of: Vec<u32>, links: u32) -> Self {
+        // A front is in its own link, and perhaps in that of its parent.
+        let links_of = |s: usize| {
+            let own = link_of[s];
+            let above = link_of.get(fronts[s].parent as usize).copied();
+            [Some(own), above.filter(|&above| above != own)]
+                .into_iter()
+                .flatten()
+        };
+        let mut ends = vec![0; links as usize + 1];
+        for link in (0..fronts.len()).flat_map(links_of) {
+            ends[link as usize + 1] += 1;
+        }
+        for link in 0..links as usize {
+            ends[link + 1] += ends[link];
+        }
+        let mut members = vec![0; ends[links as usize]];
+        for s in 0..fronts.len() {
+            for link in links_of(s) {
+                let next = &mut ends[link as usize];
+                members[*next] = s as u32;
+                *next += 1;
+            }
+        }
+        ends.pop();
+        Self {
+            link_of,
+            links,
+            members,
+            ends,
+            panel_entries: 0,
+            element_entries: 0,
+        }
+    }
+
     /// As few links as are found whose panels and elements, for values of `value_bytes` bytes, take at most `bytes` bytes;
     /// none if there are none. A link has whole fronts, so the largest has to fit.
     pub(super) fn within<S: Storage>(
@@ -81,7 +121,11 @@ impl Division {
 
     fn portion<S: Storage>(&self, symbolic: &Symbolic<S>, link: u32) -> Portion {
         let chosen = |s: usize| self.link_of[s] == link;
-        Portion::new(symbolic.tree_and_layout(), chosen, Slots::Own)
+        let number = link as usize;
+        let start = number.checked_sub(1).map_or(0, |before| self.ends[before]);
+        let members = self.members[start..self.ends[number]].iter();
+        let members = members.map(|&s| s as usize);
+        Portion::new(symbolic.tree_and_layout(), members, chosen, Slots::Own)
     }
 }
 
@@ -141,13 +185,9 @@ impl Clusters {
         for s in 0..fronts.len() {
             link_of[s] = link_of[self.top[s] as usize];
         }
-        let mut division = Division {
-            link_of,
-            links: link + 1,
-            panel_entries: 0,
-            // A solve works there too.
-            element_entries: solve_entries(&symbolic.tree) as u64,
-        };
+        let mut division = Division::new(fronts, link_of, link + 1);
+        // A solve works there too.
+        division.element_entries = solve_entries(&symbolic.tree) as u64;
         for link in 0..division.links {
             let portion = division.portion(symbolic, link);
             let memory = MemoryPlan::of_tree::<S>(&portion.tree, memory.limits, memory.costs, 1);
@@ -222,7 +262,8 @@ impl Chain {
         let mut peers = peers.to_vec();
         for number in 0..division.links {
             let portion = division.portion(symbolic, number);
-            let memory = MemoryPlan::of_tree::<S>(&portion.tree, memory.limits, memory.costs, 1);
+            let (limits, costs) = (memory.limits, memory.costs);
+            let memory = MemoryPlan::of_tree::<S>(&portion.tree, limits, costs, threads);
             let plan = Plan::new::<S>((&portion.tree, &portion.layout), source, &memory, threads);
             let mut uploads = Uploads::new(stream);
             let on_device = DevicePlan::upload(&mut uploads, &plan, &portion.tree.relative)?;

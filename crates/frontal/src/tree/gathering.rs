@@ -207,7 +207,7 @@ pub(crate) fn gathered<R: Send>(
         front.parent = numbers[front.parent as usize];
     }
     let parts = Parts {
-        perm: tree.perm.clone(),
+        perm: tree.perm.to_vec(),
         children: list_children(&mut fronts),
         fronts,
         rows,

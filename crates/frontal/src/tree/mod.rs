@@ -120,7 +120,7 @@ pub struct AssemblyTree {
     /// The pattern that was analyzed.
     pub(crate) pattern: Arc<CompressedPattern>,
     /// Elimination order: new to input.
-    pub(crate) perm: Vec<u32>,
+    pub(crate) perm: Arc<Vec<u32>>,
     pub(crate) fronts: Vec<Front>,
     /// Children of all fronts, in the order in which they are added up.
     pub(crate) children: Vec<u32>,
@@ -342,7 +342,7 @@ impl AssemblyTree {
             children: parts::list_children(&mut fronts),
             max_front: fronts.iter().map(Front::size).max().unwrap_or(0),
             pattern: Arc::clone(&self.pattern),
-            perm: self.perm.clone(),
+            perm: Arc::clone(&self.perm),
             fronts,
             rows,
             relative,

@@ -60,7 +60,7 @@ impl Parts {
         let tree = AssemblyTree {
             max_front: fronts.iter().map(Front::size).max().unwrap_or(0),
             pattern: cols,
-            perm,
+            perm: Arc::new(perm),
             fronts,
             children,
             rows,

@@ -257,14 +257,7 @@ impl PostedTree<'_> {
                 if previous == NONE && i > root {
                     rows.push(i);
                 }
-                if self.is_leaf(j, previous) {
-                    add(&mut counts[at(j)], weight(i));
-                    if previous != NONE {
-                        subtract(
-                            &mut counts[at(top_of(&mut set, start, previous))],
-                            weight(i),
-                        );
-                    }
+                if self.count_leaf((j, previous), weight(i), counts, &mut set, start) {
                     previous_leaf[i as usize] = j;
                 }
             }
@@ -297,11 +290,13 @@ impl PostedTree<'_> {
         let mut previous_leaf = vec![NONE; n as usize];
         let mut set: Vec<u32> = (0..n).collect();
         let mut subtrees = subtrees.iter().peekable();
-        let mut j = 0;
+        // Not each number is come by, so looks at `check` are counted by themselves.
+        let (mut j, mut visited) = (0, 0);
         while j < n {
-            if j % STRIDE == 0 {
+            if visited % STRIDE == 0 {
                 check()?;
             }
+            visited += 1;
             let is_next = |subtree: &&CountedSubtree| self.first[subtree.root as usize] == j;
             if let Some(subtree) = subtrees.next_if(is_next) {
                 // Its leaves are counted.
@@ -320,12 +315,7 @@ impl PostedTree<'_> {
                         continue;
                     }
                     let previous = previous_leaf[i as usize];
-                    if self.is_leaf(j, previous) {
-                        add(&mut counts[j as usize], weight(i));
-                        if previous != NONE {
-                            let top = top_of(&mut set, 0, previous);
-                            subtract(&mut counts[top as usize], weight(i));
-                        }
+                    if self.count_leaf((j, previous), weight(i), counts, &mut set, 0) {
                         previous_leaf[i as usize] = j;
                     }
                 }
@@ -353,9 +343,25 @@ impl PostedTree<'_> {
         }
     }
 
-    /// Whether j is a leaf of the subtree of a row: unless the previous leaf lies below j.
-    fn is_leaf(self, j: u32, previous: u32) -> bool {
-        previous == NONE || previous < self.first[j as usize]
+    /// Whether j is a leaf of the subtree of a row with this weight: unless the previous leaf lies below j. If it is, the row is
+    /// counted there, and not where the two paths meet; `counts` and `set` begin with the vertex `start`.
+    fn count_leaf(
+        self,
+        (j, previous): (u32, u32),
+        weight: u32,
+        counts: &mut [u32],
+        set: &mut [u32],
+        start: u32,
+    ) -> bool {
+        if previous != NONE && previous >= self.first[j as usize] {
+            return false;
+        }
+        add(&mut counts[(j - start) as usize], weight);
+        if previous != NONE {
+            let top = top_of(set, start, previous);
+            subtract(&mut counts[(top - start) as usize], weight);
+        }
+        true
     }
 }
 

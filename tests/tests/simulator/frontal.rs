@@ -637,6 +637,27 @@ fn rows_change_places_where_the_diagonal_is_too_small() {
     }
 }
 
+#[test]
+fn no_pivot_is_replaced_where_another_row_has_one() {
+    let stream = &seeded_streams()[0];
+    let pivots = PivotPolicy::replacing(1e-6).in_fronts(0.1);
+    for column in [3, 20, 100] {
+        // With the replaced one on the diagonal no entry of L would be above 2.
+        let mut problem = with_pivots(|i| if i == column { 1e-8 } else { 1.0 });
+        for p in problem.columns.range(column) {
+            if problem.columns.idx()[p] as usize == column + 1 {
+                problem.values[p] = 2e-6;
+            }
+        }
+        let tree = uploaded(stream, &problem, Limits::default());
+        let values = stream.upload(&problem.values).unwrap();
+        let (factors, quality) =
+            DeviceFrontalLu::<f64>::factorize(stream, &tree, &values, &pivots).unwrap();
+        assert_eq!(quality.num_perturbed, 0, "column {column}");
+        assert_eq!(factors.num_off_diagonal(stream).unwrap(), 2);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 

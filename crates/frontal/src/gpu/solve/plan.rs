@@ -1,6 +1,6 @@
 //! What a solve on the device does in which order: lists that depend on the tree and the placement alone.
 //!
-//! A front is a task of a warp if it is small, else of a block; a very large one is a task of a block for each strip of
+//! A front is a task of a warp if it is small, else of a block; one of many rows or pivots is a task of a block for each strip of
 //! 64 rows. Tasks stand in the order of the longest path that is left, with which none comes before one that it waits for.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -810,8 +810,8 @@ mod tests {
     }
 
     #[test]
-    fn trees_with_a_front_of_more_rows_than_threads_have_strips() {
-        for (pivots, has_strips) in [(1, false), (THREADS, false), (THREADS + 1, true)] {
+    fn trees_with_a_front_of_many_pivots_have_strips() {
+        for (pivots, has_strips) in [(1, false), (64, false), (65, true), (THREADS, true)] {
             let tree = tree_of(&[(ROOT, 40), (ROOT, pivots)]);
             let n = tree.tree.n();
             let forest = LeveledForest::new(&tree, &[0, 0], &DeviceCosts::default(), 1);

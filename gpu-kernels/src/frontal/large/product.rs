@@ -42,6 +42,7 @@ const _: () = assert!(THREADS == 8 * warp::WARP_SIZE && CHUNK * CHUNK == THREADS
 #[cfg(target_arch = "nvptx64")]
 macro_rules! repeated {
     ($i:ident < $end:expr => $body:block) => {
+        const { assert!($end <= 4) };
         repeated!(@ 0, $i < $end => $body);
         repeated!(@ 1, $i < $end => $body);
         repeated!(@ 2, $i < $end => $body);
@@ -59,6 +60,7 @@ macro_rules! repeated {
 #[cfg(not(target_arch = "nvptx64"))]
 macro_rules! repeated {
     ($i:ident < $end:expr => $body:block) => {
+        const { assert!($end <= 4) };
         for $i in 0..$end {
             $body
         }

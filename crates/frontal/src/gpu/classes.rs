@@ -225,15 +225,14 @@ const SMALL_BELOW: u32 = 2 * SOLVE_TILE;
 /// fronts.
 const PIVOTS_WITHOUT_STRIPS: u32 = STRIP;
 /// Most pivots of a front for a block in a tree with strips. Tile by tile a pivot takes 0.13 µs on an H200; strips have the
-/// inverses of their triangles before they are waited for, and take 0.03 to 0.05.
+/// inverses of their triangles before they are waited for, and take 0.02 to 0.05.
 const PIVOTS_BESIDE_STRIPS: u32 = SOLVE_TILE;
 
 impl SolveClass {
     /// Those of all fronts of a tree.
     pub fn of_tree(tree: &AssemblyTree) -> Vec<Self> {
-        let fronts = tree.fronts().iter();
         let needs_strips =
-            |front: &Front| front.size() > WHOLE_ROWS || front.pivots > PIVOTS_WITHOUT_STRIPS;
+            |front: &Front| Self::of(front, false, PIVOTS_WITHOUT_STRIPS) == Self::Tiled;
         let most_pivots = if tree.fronts().iter().any(needs_strips) {
             PIVOTS_BESIDE_STRIPS
         } else {
@@ -242,7 +241,7 @@ impl SolveClass {
         let class = |front: &&Front, children: Option<Self>| {
             Self::of(front, children.is_some_and(Self::is_large), most_pivots)
         };
-        classified(fronts, |front| front.parent, class)
+        classified(tree.fronts().iter(), |front| front.parent, class)
     }
 
     /// That of a front in a tree where a block works on fronts of `most_pivots` at most.

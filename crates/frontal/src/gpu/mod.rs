@@ -59,15 +59,15 @@ pub use solve::UploadedLdlt;
 pub use streamed::{Division, Room};
 pub use tree::DeviceTree;
 
-/// The kernel of a solve for one right-hand side without very large fronts.
+/// The kernel of a solve for one right-hand side without strips.
 const FIRST_SOLVE: SolveKernel = SolveKernel {
     many: false,
     strips: false,
 };
 
 /// The kernels that factorizations, refactorizations and solves for one right-hand side launch, for
-/// [`Device::load_kernels`](luge_device::Device::load_kernels). Solves for many load theirs at the first, and those with very
-/// large fronts and checks of refactorizations too.
+/// [`Device::load_kernels`](luge_device::Device::load_kernels). Solves for many load theirs at the first, and those with
+/// strips of large fronts and checks of refactorizations too.
 pub fn kernels<T: DeviceScalar>() -> [&'static KernelDesc; 5] {
     [
         kernels::lu_fronts_search::desc::<T>(),

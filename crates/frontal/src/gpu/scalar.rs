@@ -41,7 +41,7 @@ pub struct SolveArguments<'a, T: DeviceScalar> {
     pub(super) vectors: VectorsBuffers<'a, T>,
 }
 
-/// Which kernel of a kind of solves it is: for many right-hand sides at a time, with strips of very large fronts.
+/// Which kernel of a kind of solves it is: for many right-hand sides at a time, with strips of large fronts.
 #[derive(Debug, Clone, Copy)]
 pub struct SolveKernel {
     pub(super) many: bool,

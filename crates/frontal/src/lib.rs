@@ -90,4 +90,4 @@ pub use storage::{FrontEntries, Full, Lower, Storage};
 pub use symbolic::Symbolic;
 #[cfg(feature = "gpu")]
 pub use tree::Gathering;
-pub use tree::{AssemblyTree, CostModel, Front, Pairs, TreeOptions};
+pub use tree::{AssemblyTree, CostModel, Front, Pairs, PathCosts, TreeOptions};

@@ -44,13 +44,19 @@ struct TreeSeconds<S>(DeviceCosts, PhantomData<S>);
 
 impl<S: Storage> TreeCost for TreeSeconds<S> {
     fn seconds(&self, forest: &EliminationForest) -> f64 {
-        let prediction = self.0.of_forest::<S>(forest, &TreeOptions::default());
+        let prediction = self.0.of_forest::<S>(forest, &tree_options());
         prediction.seconds()
     }
 
     fn estimate(&self, forest: &EliminationForest) -> f64 {
         self.0.estimate::<S>(forest)
     }
+}
+
+/// How fronts are merged that a device factorizes: alike whatever the numbers are, so that a real matrix has the same pivots if
+/// it is given as a complex one.
+pub(crate) fn tree_options() -> TreeOptions {
+    DeviceCosts::default().tree_options()
 }
 
 /// What orders for the tree are compared by.
@@ -219,7 +225,8 @@ mod tests {
                 scaling: Arc::new(identity),
             };
             let b = Arc::new(permuted_columns(&a, &transform).0);
-            let options = TreeOptions::default();
+            let costs = DeviceCosts::default();
+            let options = tree_options();
             let forest = ordering.forest.unwrap();
             let posted = Symbolic::analyze_posted(Arc::clone(&b), &forest, &options, 1).unwrap();
             let analyzed = Symbolic::analyze(&b, &options).unwrap();
@@ -234,7 +241,6 @@ mod tests {
             assert!(shown(&posted) == shown(&analyzed));
             let shared = Symbolic::analyze_posted(b, &forest, &options, 4).unwrap();
             assert!(shown(&shared) == shown(&analyzed));
-            let costs = DeviceCosts::default();
             let (early, late) = (
                 costs.of_forest::<Full>(&forest, &options),
                 costs.of_tree::<Full>(posted.tree()),

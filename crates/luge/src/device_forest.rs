@@ -7,7 +7,7 @@ use luge_device::{DeviceError, Stream};
 use luge_frontal::gpu::{
     DeviceFrontalLdlt, DeviceTree, ExpectedPivots, Mapping, MemoryPlan, Parts, Placement, Room,
 };
-use luge_frontal::{FrontalError, Full, Gathering, Lower, Pairs, Storage, Symbolic, TreeOptions};
+use luge_frontal::{FrontalError, Full, Gathering, Lower, Pairs, Storage, Symbolic};
 use luge_numeric::cpu::columns::{self, ColumnLu};
 use luge_solve::gpu::{DevicePattern, Mirror};
 use luge_sparse::etree::EliminationForest;
@@ -15,6 +15,7 @@ use luge_sparse::{CompressedPattern, PivotPolicy, RowPerm, Scalar};
 
 use crate::backend::{Field, Limits};
 use crate::device_analysis::BatchBytes;
+use crate::device_choice::tree_options;
 use crate::device_scratch::KNOWN_PER_ROW;
 use crate::engine::Transform;
 use crate::error::{Error, PhaseError};
@@ -116,7 +117,7 @@ impl Forest<Full> {
             let parts = Parts::new(columns, source, &block_ptr, threads);
             (Arc::clone(&parts.blocks), parts)
         };
-        let options = TreeOptions::default();
+        let options = tree_options();
         let analyzed = match elimination {
             Some(forest) => Symbolic::analyze_posted_beside(make, forest, &options, threads),
             None => {
@@ -179,7 +180,7 @@ impl Forest<Full> {
     ) -> Result<Self, Error> {
         let start = Instant::now();
         let parts = Parts::new(columns, source, &block_ptr, 1);
-        let tree = Symbolic::analyze(&parts.blocks, &TreeOptions::default());
+        let tree = Symbolic::analyze(&parts.blocks, &tree_options());
         let analyzed = tree.map(|tree| (tree, parts));
         Self::of_tree(analyzed, transform, block_ptr, numbers, (start, 1))
     }
@@ -200,7 +201,7 @@ impl Forest<Lower> {
         let start = Instant::now();
         let block_ptr = vec![0, triangle.major_dim()];
         let parts = Parts::new(triangle, source, &block_ptr, threads);
-        let options = TreeOptions::default();
+        let options = tree_options();
         let columns = &parts.columns;
         let tree = match elimination {
             Some(forest) => {

@@ -23,7 +23,9 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use luge::ordering::Matching;
-use luge::{BackendChoice, Error, Factors, FilledPattern, Inform, Levels, Options, Scalar, Solver};
+use luge::{
+    BackendChoice, Error, Factors, FilledPattern, Inform, Levels, Options, Scalar, Solver, Warning,
+};
 use luge_benches::statistics::recordable;
 use luge_benches::systems::{ordered_pattern, rescaling};
 use luge_reference::{levelize, supernode, symbolic};
@@ -379,7 +381,7 @@ pub fn run(subject: &Subject, plan: &Plan) -> Record {
             AnyMatrix::Real(a) => run_phases(&a, plan, may_refuse, &mut report),
             AnyMatrix::Complex(a) => run_phases(&a, plan, may_refuse, &mut report),
         } {
-            Ok(outcome) => (outcome, Some(Expectation::Solves)),
+            Ok(outcome) => (outcome, Some(report.solved())),
             Err(error @ Error::RealOnly { .. }) => {
                 return Record::skipped(subject, error.to_string());
             }
@@ -633,6 +635,18 @@ fn balanced_sums<T: Scalar<Real = f64>>(a: &CsMat<T>) -> Vec<T> {
     sums
 }
 
+impl Report {
+    /// What was met if the matrix solves.
+    fn solved(&self) -> Expectation {
+        let mut warnings = self.inform.iter().flat_map(|inform| &inform.warnings);
+        if warnings.any(|warning| matches!(warning, Warning::IllConditioned { .. })) {
+            Expectation::SolvesIllConditioned
+        } else {
+            Expectation::Solves
+        }
+    }
+}
+
 fn expectation_of_error(error: &Error) -> Option<Expectation> {
     Some(match error {
         Error::StructurallySingular { rank, .. } => {
@@ -653,7 +667,8 @@ fn covers(expected: Expectation, met: Expectation) -> bool {
         (
             Expectation::StructurallySingular { rank: None },
             Expectation::StructurallySingular { .. },
-        ) => true,
+        )
+        | (Expectation::Solves, Expectation::SolvesIllConditioned) => true,
         (expected, met) => expected == met,
     }
 }

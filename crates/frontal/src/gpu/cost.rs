@@ -6,14 +6,14 @@
 //! Math. 17, 1969, gives it for equal workers); a solve counts by the longest path alone. Linear in the number of
 //! fronts.
 
-use luge_gpu_kernels::frontal::plan::{TILE, WIDE_TILE};
+use luge_gpu_kernels::frontal::plan::{SMALL_FRONT, TILE, WIDE_TILE};
 use luge_gpu_kernels::frontal::solve::layout::TILE as SOLVE_TILE;
 use luge_sparse::etree::{EliminationForest, NONE};
 
 use super::classes::{FrontClass, Limits, Shape};
 use super::tiles::{Tile, Tiling};
 use crate::storage::Storage;
-use crate::tree::{AssemblyTree, Supernodes, TreeOptions, supernodes};
+use crate::tree::{AssemblyTree, CostModel, PathCosts, Supernodes, TreeOptions, supernodes};
 
 /// Seconds that the steps of a factorization and of a solve take on a device, in `f64`: the one table from which orders of
 /// tasks are planned, and seconds predicted.
@@ -91,6 +91,11 @@ impl Default for DeviceCosts {
         }
     }
 }
+
+/// Bytes that the memory of a device moves, and operations that it does in large fronts, a second: about those of an H200.
+/// They decide which of two fronts are merged, where half or twice as much would hardly change any.
+const BYTES_PER_SECOND: f64 = 4e12;
+const FLOPS_PER_SECOND: f64 = 10e12;
 
 /// A number that is the smaller the more seconds there are, which are not negative: the bits of such numbers are in the
 /// order of the numbers.
@@ -171,6 +176,34 @@ impl DeviceCosts {
             solve_pivot: bytes * self.solve_pivot,
             solve_tile: bytes * self.solve_tile,
             ..self
+        }
+    }
+
+    /// How fronts are merged where they take so long: fewer of them pay for more zeros than on a CPU.
+    pub fn tree_options(&self) -> TreeOptions {
+        // What a warp has of the memory's and of the multipliers' rate.
+        let per_byte = self.warps / BYTES_PER_SECOND;
+        let value_bytes = size_of::<f64>() as f64;
+        TreeOptions {
+            tiny_zero_fraction: 0.6,
+            tiny_pivots: 16,
+            cost: CostModel {
+                per_front: self.small_front_shared,
+                per_pivot: self.small_pivot,
+                per_entry: value_bytes * per_byte,
+                // Written, and read.
+                per_update_entry: 2.0 * value_bytes * per_byte,
+                per_flop: self.warps / FLOPS_PER_SECOND,
+            },
+            path: Some(PathCosts {
+                small_rows: SMALL_FRONT,
+                small_front: self.small_front + self.solves * self.solve_front,
+                small_pivot: self.small_pivot + self.solves * self.solve_pivot,
+                large_front: self.whole_front + self.solves * self.solve_front,
+                large_pivot: self.whole_pivot + self.solves * self.solve_pivot,
+                join: self.join,
+            }),
+            ..TreeOptions::default()
         }
     }
 
@@ -588,12 +621,12 @@ pub(super) mod tests {
         let parent = etree::elimination_tree(n, neighbours);
         let counts = etree::column_counts(&parent, neighbours);
         let forest = EliminationForest { parent, counts };
-        for merged in [0.0, 0.2, 0.9] {
-            let options = TreeOptions {
-                zero_fraction: merged,
-                tiny_zero_fraction: merged,
-                ..TreeOptions::default()
-            };
+        let by_zeros = [0.0, 0.2, 0.9].map(|merged| TreeOptions {
+            zero_fraction: merged,
+            tiny_zero_fraction: merged,
+            ..TreeOptions::default()
+        });
+        for options in by_zeros.into_iter().chain([COSTS.tree_options()]) {
             let symbolic: Symbolic = Symbolic::analyze(&cols, &options).unwrap();
             let of_tree = COSTS.of_tree::<Full>(symbolic.tree());
             assert!(of_tree.path > 60.0 && of_tree.shared > 0.0);

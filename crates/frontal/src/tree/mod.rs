@@ -9,6 +9,7 @@ mod gathering;
 mod moved;
 mod pairs;
 mod parts;
+mod path;
 mod structure;
 mod supernodes;
 
@@ -22,6 +23,7 @@ pub(crate) use gathering::gathered;
 pub(crate) use moved::{Move, moved};
 pub use pairs::Pairs;
 pub(crate) use pairs::keep_in_tiles;
+pub use path::PathCosts;
 pub(crate) use supernodes::{Supernodes, supernodes};
 
 use std::cmp::Reverse;
@@ -50,6 +52,8 @@ pub struct TreeOptions {
     pub merged_pivots: u32,
     /// Decides, within these limits, whether merging pays.
     pub cost: CostModel,
+    /// Where as many fronts are worked on side by side as there are: what must not make the longest path longer.
+    pub path: Option<PathCosts>,
 }
 
 impl Default for TreeOptions {
@@ -60,6 +64,7 @@ impl Default for TreeOptions {
             tiny_pivots: 8,
             merged_pivots: 1024,
             cost: CostModel::default(),
+            path: None,
         }
     }
 }

@@ -6,13 +6,14 @@
 use std::sync::{Arc, OnceLock};
 
 use luge_device::Device;
+use luge_frontal::Storage;
 use luge_frontal::gpu::DeviceCosts;
-use luge_frontal::{Storage, TreeOptions};
 use luge_ordering::{Costs, OrderingOptions, Prediction};
 use luge_sparse::etree::EliminationForest;
 
 use super::gpu::GpuBackend;
 use super::{Backend, could_not_open};
+use crate::device_choice::tree_options;
 use crate::error::Error;
 use crate::inform::PredictedSeconds;
 use crate::options::Options;
@@ -186,7 +187,7 @@ pub(crate) fn tree_seconds<S: Storage>(
 ) -> f64 {
     let costs = DeviceCosts::default().of_components(components);
     let predict = |forest| {
-        let prediction = costs.of_forest::<S>(forest, &TreeOptions::default());
+        let prediction = costs.of_forest::<S>(forest, &tree_options());
         prediction.seconds()
     };
     let predicted = forest.as_ref().map_or(0.0, predict);

@@ -85,7 +85,7 @@ fn saddle_points_are_factorized_without_the_cpu() {
 /// Sizes are those of the tree with the delayed columns, and the determinant is that of the CPU.
 #[test]
 fn what_is_told_of_delayed_factors_is_theirs() {
-    let a = darcy(5, 4, 5);
+    let a = darcy(7, 6, 5);
     let analysis = Solver::new(unmatched(on_device(3)))
         .unwrap()
         .analyze(&a)

@@ -275,18 +275,27 @@ fn what_is_not_symmetric_is_named_or_general() {
     }
 }
 
+fn is_singular(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::ZeroPivot { .. } | Error::SingularToRounding { .. }
+    )
+}
+
+/// Where rounding leaves a pivot to a singular matrix, its factors are told to be of an ill-conditioned one.
+fn assert_ill_conditioned(factors: &Factors<f64>) {
+    let warnings = &factors.inform().warnings;
+    let is_told = |w: &Warning| matches!(w, Warning::IllConditioned { .. });
+    assert!(warnings.iter().any(is_told), "{warnings:?}");
+}
+
 #[test]
 fn singular_systems_are_refused_or_gone_on_with() {
     let a = floating(7, 6);
     let n = a.rows();
     match factorize(&a, symmetric()) {
-        Err(Error::ZeroPivot { .. } | Error::SingularToRounding { .. }) => {}
-        Err(error) => panic!("{error}"),
-        Ok(factors) => {
-            let warnings = &factors.inform().warnings;
-            let is_told = |w: &Warning| matches!(w, Warning::IllConditioned { .. });
-            assert!(warnings.iter().any(is_told), "{warnings:?}");
-        }
+        Err(error) => assert!(is_singular(&error), "{error}"),
+        Ok(factors) => assert_ill_conditioned(&factors),
     }
     let options = symmetric().singular(SingularAction::Continue);
     let factors = factorize(&a, options.clone()).unwrap();
@@ -313,25 +322,34 @@ fn singular_systems_are_refused_or_gone_on_with() {
     assert!(accuracy.is_measured && accuracy.backward_error.unwrap() > 1e-6);
 
     // A regular matrix is factorized alike whatever would become of a singular one, and one that becomes singular is
-    // refused where it has to be.
+    // refused where it has to be, or told.
     let regular = &mirrored(&laplacian_2d(7, 6));
+    // Rows 0 and 1, neighbours, are equal: their pivots are 1 and 0, exactly.
+    let mut equal_rows = regular.clone();
+    let values = regular
+        .iter()
+        .map(|(&value, (i, j))| match (i.min(j), i.max(j)) {
+            (0 | 1, 0 | 1) => 1.0,
+            (0 | 1, _) => 0.0,
+            _ => value,
+        });
+    equal_rows
+        .data_mut()
+        .copy_from_slice(&values.collect::<Vec<_>>());
     let (b, _) = known_solution(regular);
     let solutions = [symmetric(), options].map(|options| {
         let mut factors = factorize(regular, options.clone()).unwrap();
         let x = factors.solve(&b).unwrap().x;
-        let refused = factors.refactorize(&a);
         if options.singular == SingularAction::Refuse {
-            let error = refused.unwrap_err();
-            assert!(
-                matches!(
-                    error,
-                    Error::ZeroPivot { .. } | Error::SingularToRounding { .. }
-                ),
-                "{error}"
-            );
+            let error = factors.refactorize(&equal_rows).unwrap_err();
+            assert!(is_singular(&error), "{error}");
             assert_eq!(factors.solve(&b).unwrap().x, x);
+            match factors.refactorize(&a) {
+                Err(error) => assert!(is_singular(&error), "{error}"),
+                Ok(_) => assert_ill_conditioned(&factors),
+            }
         } else {
-            refused.unwrap();
+            factors.refactorize(&a).unwrap();
             assert_eq!(factors.inform().rank, Some(n - 1));
         }
         x

@@ -1,0 +1,186 @@
+//! When fronts end where as many are worked on side by side as there are: what merging fronts does to the longest path.
+//!
+//! A small front goes on from that of its children which ends last, since whoever worked on that goes on with it; all others are
+//! waited for. A large front waits for all of its children, and so is every front above it.
+
+use luge_sparse::etree::NONE;
+
+/// What fronts take on the longest path of a tree, in seconds. All are positive.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PathCosts {
+    /// Rows up to which a front is small, if those below it are.
+    pub small_rows: u32,
+    /// A small front, whatever its size.
+    pub small_front: f64,
+    /// A pivot of a small front.
+    pub small_pivot: f64,
+    /// A large front, whatever its size.
+    pub large_front: f64,
+    /// A pivot of a large front.
+    pub large_pivot: f64,
+    /// From the end of a front to the beginning of its parent, if that has to wait for it.
+    pub join: f64,
+}
+
+/// When a front ends, and whether it is large.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct End {
+    pub seconds: f64,
+    pub is_large: bool,
+}
+
+/// When the children of a front end.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Ends {
+    /// The last small one, and the last but one.
+    small: [f64; 2],
+    /// The last large one; zero if there is none.
+    large: f64,
+}
+
+impl Ends {
+    pub fn add(&mut self, child: End) {
+        if child.is_large {
+            self.large = self.large.max(child.seconds);
+        } else {
+            self.add_small(child.seconds);
+        }
+    }
+
+    /// Those and others.
+    pub fn and(mut self, others: &Self) -> Self {
+        self.large = self.large.max(others.large);
+        others.small.iter().for_each(|&end| self.add_small(end));
+        self
+    }
+
+    fn add_small(&mut self, end: f64) {
+        if end > self.small[0] {
+            self.small = [end, self.small[0]];
+        } else {
+            self.small[1] = self.small[1].max(end);
+        }
+    }
+}
+
+impl PathCosts {
+    /// Seconds of a front alone.
+    fn own_seconds(&self, pivots: u32, is_large: bool) -> f64 {
+        let (front, pivot) = if is_large {
+            (self.large_front, self.large_pivot)
+        } else {
+            (self.small_front, self.small_pivot)
+        };
+        front + f64::from(pivots) * pivot
+    }
+
+    /// When a front ends whose children do so.
+    pub(super) fn end(&self, pivots: u32, below: u32, children: &Ends) -> End {
+        let is_large = pivots + below > self.small_rows || children.large > 0.0;
+        let [last, second] = children.small;
+        let waited_for = if is_large {
+            last.max(children.large)
+        } else {
+            second
+        };
+        let mut begin = if is_large { 0.0 } else { last };
+        if waited_for > 0.0 {
+            begin = begin.max(waited_for + self.join);
+        }
+        End {
+            seconds: begin + self.own_seconds(pivots, is_large),
+            is_large,
+        }
+    }
+
+    /// When the fronts of a forest, each after its children, may end at the latest if the longest path is not to become longer.
+    pub(super) fn latest_ends(&self, parent: &[u32], pivots: &[u32], below: &[u32]) -> Vec<f64> {
+        let mut ends = Vec::with_capacity(parent.len());
+        let mut of_children = vec![Ends::default(); parent.len()];
+        // Of the children of each front, one that ends last.
+        let mut last_child = vec![NONE; parent.len()];
+        let mut longest = 0.0f64;
+        for (s, &above) in parent.iter().enumerate() {
+            let end = self.end(pivots[s], below[s], &of_children[s]);
+            if above == NONE {
+                longest = longest.max(end.seconds);
+            } else {
+                if end.seconds > of_children[above as usize].small[0] {
+                    last_child[above as usize] = s as u32;
+                }
+                of_children[above as usize].add(end);
+            }
+            ends.push(end);
+        }
+        let mut latest = vec![longest; parent.len()];
+        for (s, &above) in parent.iter().enumerate().rev() {
+            if above != NONE {
+                let above = above as usize;
+                let is_large = ends[above].is_large;
+                let begin = latest[above] - self.own_seconds(pivots[above], is_large);
+                let goes_on = !is_large && last_child[above] as usize == s;
+                latest[s] = if goes_on { begin } else { begin - self.join };
+            }
+        }
+        latest
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::super::Supernodes;
+    use super::*;
+
+    impl PathCosts {
+        /// When the last front ends.
+        pub(crate) fn longest(&self, of: &Supernodes) -> f64 {
+            let latest = self.latest_ends(&of.parent, &of.pivots, &of.below);
+            latest.into_iter().fold(0.0, f64::max)
+        }
+    }
+
+    /// Of numbers with which sums are exact.
+    pub const COSTS: PathCosts = PathCosts {
+        small_rows: 16,
+        small_front: 1.0,
+        small_pivot: 0.25,
+        large_front: 3.0,
+        large_pivot: 0.125,
+        join: 0.5,
+    };
+
+    #[test]
+    fn fronts_wait_for_all_children_but_the_last_small_one() {
+        let mut children = Ends::default();
+        assert_eq!(COSTS.end(2, 14, &children).seconds, 1.5);
+        assert_eq!(COSTS.end(2, 15, &children).seconds, 3.25);
+        let small = |seconds| End {
+            seconds,
+            is_large: false,
+        };
+        children.add(small(1.25));
+        assert_eq!(COSTS.end(2, 0, &children).seconds, 1.25 + 1.5);
+        children.add(small(2.0));
+        assert_eq!(COSTS.end(2, 0, &children).seconds, 2.0 + 1.5);
+        assert_eq!(COSTS.end(2, 20, &children).seconds, 2.0 + 0.5 + 3.25);
+        let others = children.and(&children);
+        assert_eq!(COSTS.end(2, 0, &others).seconds, 2.0 + 0.5 + 1.5);
+        children.add(End {
+            seconds: 4.0,
+            is_large: true,
+        });
+        let end = COSTS.end(2, 0, &children);
+        assert_eq!((end.seconds, end.is_large), (4.0 + 0.5 + 3.25, true));
+    }
+
+    #[test]
+    fn latest_ends_leave_the_longest_path_as_it_is() {
+        // 0 of one pivot and 1 of four under 2 of two; 3 alone, of eight; 4 of one under the large 5, of two and 20 below.
+        let parent = [2, 2, NONE, NONE, 5, NONE];
+        let pivots = [1, 4, 2, 8, 1, 2];
+        let below = [2, 2, 0, 0, 2, 20];
+        // The longest is the last: 1.25, 0.5, 3.25.
+        let latest = COSTS.latest_ends(&parent, &pivots, &below);
+        assert_eq!(latest, [3.0, 3.5, 5.0, 5.0, 1.25, 5.0]);
+    }
+}

@@ -193,7 +193,43 @@ impl<'a> Merging<'a> {
     /// Marks candidates that are better part of the group, if that lets it end early enough: all that would be, or else one after
     /// another.
     fn mark_on_paths(&mut self, path: &PathCosts, group: &Group, latest: f64) {
-        let num_candidates = self.candidates.len();
+        let mut unmerged = Ends::default();
+        for &c in &self.candidates {
+            unmerged.add(self.paths[c as usize].0);
+        }
+        let unmerged = path.end(group.size.pivots, group.below, &unmerged);
+        let is_early = |end: End| {
+            end.seconds <= latest.max(unmerged.seconds) && end.is_large == unmerged.is_large
+        };
+        self.mark(group);
+        let mut children = Ends::default();
+        let mut pivots = group.size.pivots;
+        for (&c, &is_marked) in self.candidates.iter().zip(&self.marks) {
+            let (of_child, below_child) = &self.paths[c as usize];
+            if is_marked {
+                pivots += self.groups[c as usize].size.pivots;
+                children = children.and(below_child);
+            } else {
+                children.add(*of_child);
+            }
+        }
+        let mut end = path.end(pivots, group.below, &children);
+        if !is_early(end) {
+            (pivots, children) = self.mark_in_turn(group, |pivots, children| {
+                is_early(path.end(pivots, group.below, children))
+            });
+            end = path.end(pivots, group.below, &children);
+        }
+        self.paths.push((end, children));
+    }
+
+    /// Marks one candidate after another that is better part of the group, and with whose pivots and children it ends early
+    /// enough; returns the pivots and children of the group then.
+    fn mark_in_turn(
+        &mut self,
+        group: &Group,
+        is_early: impl Fn(u32, &Ends) -> bool,
+    ) -> (u32, Ends) {
         // Entry i is of the last i candidates.
         self.last.clear();
         self.last.push(Ends::default());
@@ -202,40 +238,25 @@ impl<'a> Merging<'a> {
             ends.add(self.paths[c as usize].0);
             self.last.push(ends);
         }
-        let unmerged = path.end(group.size.pivots, group.below, &self.last[num_candidates]);
-        let is_early = |end: End| {
-            end.seconds <= latest.max(unmerged.seconds) && end.is_large == unmerged.is_large
-        };
-        for all in [true, false] {
-            self.marks.clear();
-            let mut size = group.size;
-            // Those that are not marked, and what is below those that are.
-            let mut children = Ends::default();
-            for (at, &c) in self.candidates.iter().enumerate() {
-                let (of_child, below_child) = &self.paths[c as usize];
-                let others = || {
-                    children
-                        .and(&self.last[num_candidates - at - 1])
-                        .and(below_child)
-                };
-                let joined = self.joined(size, group.below, &self.groups[c as usize]);
-                let joined = joined.filter(|joined| {
-                    all || is_early(path.end(joined.pivots, group.below, &others()))
-                });
-                self.marks.push(joined.is_some());
-                if let Some(joined) = joined {
-                    size = joined;
-                    children = children.and(below_child);
-                } else {
-                    children.add(*of_child);
-                }
-            }
-            let end = path.end(size.pivots, group.below, &children);
-            if !all || is_early(end) {
-                self.paths.push((end, children));
-                break;
+        self.marks.clear();
+        let mut size = group.size;
+        let mut children = Ends::default();
+        for (at, &c) in self.candidates.iter().enumerate() {
+            let (of_child, below_child) = &self.paths[c as usize];
+            let joined = self.joined(size, group.below, &self.groups[c as usize]);
+            let joined = joined.filter(|joined| {
+                let others = &self.last[self.candidates.len() - at - 1];
+                is_early(joined.pivots, &children.and(others).and(below_child))
+            });
+            self.marks.push(joined.is_some());
+            if let Some(joined) = joined {
+                size = joined;
+                children = children.and(below_child);
+            } else {
+                children.add(*of_child);
             }
         }
+        (size.pivots, children)
     }
 
     /// Marks candidates that are better part of the group.
@@ -421,6 +442,21 @@ mod tests {
         // Where another tree takes 5.5 there is time for that.
         chain(&mut forest, (20, 0), NONE);
         assert_eq!(pivots_of(&forest, &options), [8, 3, 20]);
+    }
+
+    #[test]
+    fn some_children_are_merged_where_all_would_be_late() {
+        let options = TreeOptions {
+            zero_fraction: 0.1,
+            ..on_paths(0.9)
+        };
+        let mut forest = Default::default();
+        chain(&mut forest, (8, 1), 8);
+        chain(&mut forest, (1, 2), 14);
+        chain(&mut forest, (5, 1), 14);
+        chain(&mut forest, (2, 0), NONE);
+        // Apart they end at 3 + 1.25 + 1.5, with the one of one pivot merged at 3 + 1.75, with both at 3 + 3.
+        assert_eq!(pivots_of(&forest, &options), [8, 5, 3]);
     }
 
     #[test]

@@ -13,7 +13,9 @@ use luge_sparse::etree::{EliminationForest, NONE};
 use super::classes::{FrontClass, Limits, Shape};
 use super::tiles::{Tile, Tiling};
 use crate::storage::Storage;
-use crate::tree::{AssemblyTree, CostModel, PathCosts, Supernodes, TreeOptions, supernodes};
+use crate::tree::{
+    AssemblyTree, CostModel, End, Ends, PathCosts, Supernodes, TreeOptions, supernodes,
+};
 
 /// Seconds that the steps of a factorization and of a solve take on a device, in `f64`: the one table from which orders of
 /// tasks are planned, and seconds predicted.
@@ -124,25 +126,9 @@ impl DevicePrediction {
 /// What is known of the subtrees below a front when it is reached.
 #[derive(Debug, Clone, Copy, Default)]
 struct Below {
-    /// When the last small child ends, and the last but one.
-    last: [f64; 2],
-    /// When the last child ends that is not small.
-    last_large: f64,
+    ends: Ends,
     /// Seconds of the longest path to a leaf in a solve.
     solve: f64,
-}
-
-impl Below {
-    fn add(&mut self, end: f64, class: FrontClass, solve: f64) {
-        self.solve = self.solve.max(solve);
-        if class.is_large() {
-            self.last_large = self.last_large.max(end);
-        } else if end > self.last[0] {
-            self.last = [end, self.last[0]];
-        } else {
-            self.last[1] = self.last[1].max(end);
-        }
-    }
 }
 
 /// What the tiles of a front take.
@@ -291,15 +277,7 @@ impl DeviceCosts {
         for (s, (front, class)) in fronts.zip(classes).enumerate() {
             let children = below[s];
             let own = self.front_seconds(front, class);
-            // The child that takes longest is worked on by the warp that goes on with the parent.
-            let begin = match children.last {
-                _ if class.is_large() => {
-                    let last = children.last[0].max(children.last_large);
-                    if last > 0.0 { last + self.join } else { 0.0 }
-                }
-                [first, second] if second > 0.0 => first.max(second + self.join),
-                [first, _] => first,
-            };
+            let begin = children.ends.begin(class.is_large(), self.join);
             let [of_warp, of_block] = self.worker_seconds::<S>(front, class);
             of_warps += of_warp;
             of_blocks += of_block;
@@ -309,7 +287,12 @@ impl DeviceCosts {
                 path = path.max(end);
                 solve_path = solve_path.max(solve);
             } else {
-                below[front.parent as usize].add(end, class, solve);
+                let parent = &mut below[front.parent as usize];
+                parent.solve = parent.solve.max(solve);
+                parent.ends.add(End {
+                    seconds: end,
+                    is_large: class.is_large(),
+                });
             }
         }
         DevicePrediction {
@@ -556,6 +539,25 @@ pub(super) mod tests {
                 .collect();
             prop_assert_eq!(predict(&fronts), by_definition(&fronts));
         }
+    }
+
+    #[test]
+    fn fronts_are_merged_by_the_table() {
+        let options = COSTS.tree_options();
+        assert_eq!(
+            (options.cost.per_front, options.cost.per_pivot),
+            (2.0, 0.25)
+        );
+        // Two solves for each factorization.
+        let expected = PathCosts {
+            small_rows: 16,
+            small_front: 1.0 + 2.0 * 10.0,
+            small_pivot: 0.25 + 2.0 * 0.5,
+            large_front: 3.0 + 2.0 * 10.0,
+            large_pivot: 0.125 + 2.0 * 0.5,
+            join: 0.5,
+        };
+        assert_eq!(options.path, Some(expected));
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub(crate) use moved::{Move, moved};
 pub use pairs::Pairs;
 pub(crate) use pairs::keep_in_tiles;
 pub use path::PathCosts;
+#[cfg(feature = "gpu")]
+pub(crate) use path::{End, Ends};
 pub(crate) use supernodes::{Supernodes, supernodes};
 
 use std::cmp::Reverse;

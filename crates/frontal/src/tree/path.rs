@@ -24,14 +24,14 @@ pub struct PathCosts {
 
 /// When a front ends, and whether it is large.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct End {
+pub(crate) struct End {
     pub seconds: f64,
     pub is_large: bool,
 }
 
 /// When the children of a front end.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Ends {
+pub(crate) struct Ends {
     /// The last small one, and the last but one.
     small: [f64; 2],
     /// The last large one; zero if there is none.
@@ -52,6 +52,21 @@ impl Ends {
         self.large = self.large.max(others.large);
         others.small.iter().for_each(|&end| self.add_small(end));
         self
+    }
+
+    /// When the front can begin that these are the children of, if it waits `join` seconds longer for those that it has to wait for.
+    pub fn begin(&self, is_large: bool, join: f64) -> f64 {
+        let [last, second] = self.small;
+        let (goes_on, waited_for) = if is_large {
+            (0.0, last.max(self.large))
+        } else {
+            (last, second)
+        };
+        if waited_for > 0.0 {
+            goes_on.max(waited_for + join)
+        } else {
+            goes_on
+        }
     }
 
     fn add_small(&mut self, end: f64) {
@@ -77,16 +92,7 @@ impl PathCosts {
     /// When a front ends whose children do so.
     pub(super) fn end(&self, pivots: u32, below: u32, children: &Ends) -> End {
         let is_large = pivots + below > self.small_rows || children.large > 0.0;
-        let [last, second] = children.small;
-        let waited_for = if is_large {
-            last.max(children.large)
-        } else {
-            second
-        };
-        let mut begin = if is_large { 0.0 } else { last };
-        if waited_for > 0.0 {
-            begin = begin.max(waited_for + self.join);
-        }
+        let begin = children.begin(is_large, self.join);
         End {
             seconds: begin + self.own_seconds(pivots, is_large),
             is_large,
@@ -171,6 +177,7 @@ pub(super) mod tests {
         });
         let end = COSTS.end(2, 0, &children);
         assert_eq!((end.seconds, end.is_large), (4.0 + 0.5 + 3.25, true));
+        assert_eq!(COSTS.end(2, 0, &Ends::default().and(&children)), end);
     }
 
     #[test]

@@ -373,11 +373,11 @@ mod tests {
     use super::super::path::tests::COSTS;
     use super::*;
 
-    /// Zeros cost nothing that counts.
-    fn on_paths(zero_fraction: f64) -> TreeOptions {
+    /// With so many zeros at most, and in tiny fronts; they cost nothing that counts.
+    fn on_paths(zero_fraction: f64, tiny_zero_fraction: f64) -> TreeOptions {
         TreeOptions {
             zero_fraction,
-            tiny_zero_fraction: zero_fraction,
+            tiny_zero_fraction,
             cost: CostModel {
                 per_front: 1.0,
                 ..CostModel::default()
@@ -424,15 +424,13 @@ mod tests {
         (0..3).for_each(|_| chain(&mut forest, (1, 2), 3));
         chain(&mut forest, (4, 0), NONE);
         // Apart they end at 1.25 + 0.5 + 2; with one merged at 1.25 + 0.5 + 2.25; as one front at 2.75.
-        assert_eq!(pivots_of(&forest, &on_paths(0.9)), [7]);
+        assert_eq!(pivots_of(&forest, &on_paths(0.9, 0.9)), [7]);
     }
 
     #[test]
     fn siblings_are_merged_where_nobody_waits_for_them() {
-        let options = TreeOptions {
-            zero_fraction: 0.1,
-            ..on_paths(0.9)
-        };
+        // Of the nine entries of the root with the second child, two are zeros.
+        let options = on_paths(0.1, 0.3);
         let mut forest = Default::default();
         chain(&mut forest, (8, 1), 9);
         chain(&mut forest, (1, 1), 9);
@@ -446,10 +444,7 @@ mod tests {
 
     #[test]
     fn some_children_are_merged_where_all_would_be_late() {
-        let options = TreeOptions {
-            zero_fraction: 0.1,
-            ..on_paths(0.9)
-        };
+        let options = on_paths(0.1, 0.9);
         let mut forest = Default::default();
         chain(&mut forest, (8, 1), 8);
         chain(&mut forest, (1, 2), 14);
@@ -466,7 +461,7 @@ mod tests {
             chain(&mut forest, (pivots, 1), pivots);
             chain(&mut forest, (14, 0), NONE);
             chain(&mut forest, (40, 0), NONE);
-            assert_eq!(pivots_of(&forest, &on_paths(0.9)), expected);
+            assert_eq!(pivots_of(&forest, &on_paths(0.9, 0.9)), expected);
         }
     }
 
@@ -498,7 +493,7 @@ mod tests {
                 &counts,
                 &TreeOptions { merged_pivots: 0, ..TreeOptions::default() },
             );
-            let options = on_paths(zero_fraction);
+            let options = on_paths(zero_fraction, zero_fraction);
             let merged = supernodes(&parent, &counts, &options);
             prop_assert!(COSTS.longest(&merged) <= COSTS.longest(&apart));
             let mut columns = Vec::new();

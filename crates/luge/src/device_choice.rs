@@ -8,8 +8,10 @@ use luge_frontal::{Full, Storage, TreeOptions};
 use luge_ordering::{Costs, OrderingOptions, Prediction, TreeCost};
 use luge_sparse::etree::EliminationForest;
 
-use crate::backend::auto::FACTORIZATIONS;
 use crate::options::{DeviceEngine, Options};
+
+/// Factorizations that an analysis serves if nobody says how many.
+pub(crate) const FACTORIZATIONS: f64 = 100.0;
 
 /// Bytes that the columns take for each entry of L+U beside its value: its row, its column, its place in the other
 /// order, and about as much again while the pattern is found.

@@ -13,7 +13,7 @@ use luge_sparse::etree::EliminationForest;
 
 use super::gpu::GpuBackend;
 use super::{Backend, could_not_open};
-use crate::device_choice::tree_options;
+use crate::device_choice::{FACTORIZATIONS, tree_options};
 use crate::error::Error;
 use crate::inform::PredictedSeconds;
 use crate::options::Options;
@@ -37,9 +37,6 @@ const PASSAGE_PER_ROW: f64 = 3e-9;
 
 /// What each thread after the first adds to the speed of a factorization in fronts.
 const SPEED_OF_A_THREAD: f64 = 0.7;
-
-/// Factorizations that an analysis serves if nobody says how many.
-pub(crate) const FACTORIZATIONS: f64 = 100.0;
 
 /// A GPU that is opened when it is needed.
 #[derive(Debug, Clone)]

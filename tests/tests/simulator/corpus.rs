@@ -26,7 +26,7 @@ fn check(max_n: u64, backends: &[BackendChoice], device_engine: DeviceEngine, co
             Plan::new(options, Depth::Solve, compare)
         })
         .collect();
-    // Devices have no complex matrices yet, and say so.
+    // Complex ones have a test of their own: `complex::small_complex_matrices_of_the_corpus_solve_on_the_device`.
     let small = |entry: &&Entry| {
         !entry.is_square_complex()
             && (entry.group == Group::Degenerate || entry.order().is_none_or(|n| n <= max_n))

@@ -13,13 +13,10 @@ use crate::frontal_ldlt::{self, check_factorization, joined, problem, uniform, u
 /// Blocks of columns that do not depend on each other.
 const BLOCKS: usize = 16;
 
-/// Few of everything.
+/// Few of everything, so that groups are added up by groups.
 const GATHERING: Gathering = Gathering {
-    most_children: 6,
-    group: 5,
-    most_rows: 95,
-    most_entries: u64::MAX,
-    most_times: 0,
+    most_trips: 6.0,
+    group: 6.0,
 };
 
 fn gathered<S: Storage>(symbolic: &Symbolic<S>) -> Arc<Symbolic<S>> {

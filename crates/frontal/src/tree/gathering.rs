@@ -1,9 +1,12 @@
 //! Fronts without pivots, which add up elements of very many children for a front.
 //!
-//! One block assembles a front on a device, and one task gathers what its children leave in a solve. A front with tens of
-//! thousands of children, as a dense row of the matrix makes one, keeps all others waiting, and so does one with hundreds of
-//! children that have far more entries together than it has itself; groups of its children are assembled side by side.
+//! One warp or block assembles a front on a device, one child after the other, and one task gathers what its children leave in a
+//! solve. A front with tens of thousands of children, as a dense row of the matrix makes one, keeps all others waiting; groups of
+//! its children are assembled side by side, and groups of these, until it has few.
+//!
+//! What matters is how often in a row the memory is asked and waited for: a *trip* takes 0.5 to 1 us, whatever it brings.
 
+use luge_gpu_kernels::frontal::plan::{GATHERED, SMALL_FRONT, TILE, WHOLE_FRONT};
 use luge_sparse::etree::NONE;
 
 use super::parts::{Parts, list_children};
@@ -11,140 +14,227 @@ use super::{AssemblyTree, Front, Structure};
 use crate::error::FrontalError;
 
 /// When children of a front are assembled by groups.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Gathering {
-    /// Children that a front may have without groups.
-    pub most_children: u32,
-    /// Children of a group at most.
-    pub group: u32,
-    /// Rows below the pivots of such a child at most.
-    pub most_rows: u32,
-    /// Fewer children are assembled by groups if they have more entries, all together, than this,
-    pub most_entries: u64,
-    /// and more than so many times those of their parent.
-    pub most_times: u64,
+    /// Trips to the memory, one after the other, that a front may need for all of its children without groups.
+    pub most_trips: f64,
+    /// Those of a group.
+    pub group: f64,
 }
 
 impl Default for Gathering {
-    /// What it costs to wait for one more front on the path to the root is less than what is gained.
+    /// A front more on the path to the root takes about as long as five trips.
     fn default() -> Self {
         Self {
-            most_children: 1024,
-            group: 128,
-            most_rows: 16,
-            most_entries: 1 << 16,
-            most_times: 16,
+            most_trips: 40.0,
+            group: 16.0,
         }
     }
 }
 
-/// Children of a front, by their places among its children.
-struct Group {
-    front: u32,
-    children: std::ops::Range<usize>,
-    /// The rows of all of them, ascending.
-    rows: Vec<u32>,
+/// Rows of an element up to which a warp reads it in one trip; larger ones of small fronts take two.
+const ONE_TRIP: u32 = 8;
+
+/// Entries that a block adds one by one in a trip: eight for each thread.
+const ENTRIES_A_TRIP: f64 = 2048.0;
+
+/// Columns of a larger element that a block reads in a trip.
+const COLUMNS_A_TRIP: u32 = 32;
+
+/// Trips for an element with so many rows, where a front of so many is assembled.
+fn trips(front: u32, below: u32) -> f64 {
+    if front <= SMALL_FRONT {
+        return if below <= ONE_TRIP { 1.0 } else { 2.0 };
+    }
+    let of_block = if below <= GATHERED {
+        entries(below) as f64 / ENTRIES_A_TRIP
+    } else {
+        f64::from(below.div_ceil(COLUMNS_A_TRIP))
+    };
+    // Of a front that is cut into tiles each block adds what is in its own.
+    let side_by_side = if front <= WHOLE_FRONT {
+        1
+    } else {
+        front.div_ceil(TILE)
+    };
+    of_block / f64::from(side_by_side)
 }
 
-/// Entries of an element, or of a front: of both triangles, for all that matters is what is more.
+/// Trips for elements with so many rows each.
+fn all_trips(front: &Front, below: impl Iterator<Item = u32>) -> f64 {
+    below.map(|below| trips(front.size(), below)).sum()
+}
+
+/// Entries of an element: of both triangles, for all that matters is what is more.
 fn entries(rows: u32) -> u64 {
     u64::from(rows) * u64::from(rows)
 }
 
-/// Which children of a front are put together.
-enum Rule {
-    /// So many that have so many rows below their pivots at most.
-    Count { group: usize, most_rows: u32 },
-    /// Until they have about so many entries; none that has an eighth of that.
-    Entries(u64),
+/// Children of a front that are put together.
+struct Group {
+    front: u32,
+    /// Their places among the children of that front, those of groups within it included.
+    children: std::ops::Range<usize>,
+    /// The rows of all of them, ascending.
+    rows: Vec<u32>,
+    /// The group that this one is in.
+    above: Option<usize>,
 }
 
-/// A child that has more than one in so many of the entries of a group is added up by its parent: others would wait for it.
-const SMALL_SHARE: u64 = 8;
-
-impl Rule {
-    /// That of a front, if its children are put together at all.
-    fn of(tree: &AssemblyTree, s: usize, gathering: &Gathering) -> Option<Self> {
-        let front = &tree.fronts[s];
-        if front.num_children > gathering.most_children {
-            return Some(Self::Count {
-                group: gathering.group as usize,
-                most_rows: gathering.most_rows,
-            });
-        }
-        let own = entries(front.size());
-        // A front of two children, as most are, has more entries than a quarter of theirs.
-        let children = tree.children(s);
-        let below = |&child: &u32| tree.fronts[child as usize].below;
-        let all: u64 = children.iter().map(|child| entries(below(child))).sum();
-        if all <= gathering.most_entries.max(gathering.most_times * own) {
-            return None;
-        }
-        // The groups, side by side, and then their sums take the least time if both have as many entries.
-        Some(Self::Entries((all as f64 * own as f64).sqrt() as u64))
-    }
-
-    /// Whether a child may be in a group.
-    fn takes(&self, below: u32) -> bool {
-        match *self {
-            Self::Count { most_rows, .. } => below <= most_rows,
-            Self::Entries(group) => SMALL_SHARE * entries(below) <= group,
-        }
-    }
-
-    /// Whether a group of so many children with so many entries is large enough.
-    fn is_full(&self, children: usize, of_children: u64) -> bool {
-        match *self {
-            Self::Count { group, .. } => children >= group,
-            Self::Entries(group) => of_children >= group,
-        }
-    }
+/// What a front, or a group, adds up: a child, or a group of children.
+struct Addend {
+    children: std::ops::Range<usize>,
+    group: Option<usize>,
+    below: u32,
 }
 
-/// The groups of the children of fronts that have too many, in the order of the last child of each.
-fn groups(tree: &AssemblyTree, gathering: &Gathering) -> Vec<Group> {
-    let mut groups = Vec::new();
-    for s in 0..tree.fronts.len() {
-        let Some(rule) = Rule::of(tree, s, gathering) else {
-            continue;
+/// Groups of the children of fronts.
+struct Grouping<'a> {
+    tree: &'a AssemblyTree,
+    gathering: Gathering,
+    /// Groups stand behind those within them.
+    groups: Vec<Group>,
+    /// Of each child the innermost group that it is in, or [`NONE`].
+    group_of: Vec<u32>,
+    /// Of each row the last run of addends that it was seen in, and how many runs there were.
+    seen_in: Vec<u32>,
+    runs: u32,
+}
+
+impl<'a> Grouping<'a> {
+    fn new(tree: &'a AssemblyTree, gathering: Gathering) -> Self {
+        Self {
+            tree,
+            gathering,
+            groups: Vec::new(),
+            group_of: vec![NONE; tree.fronts.len()],
+            seen_in: Vec::new(),
+            runs: 0,
+        }
+    }
+
+    /// Puts children of front `s` together until it has to wait for few.
+    fn group_children(&mut self, s: usize) {
+        let front = &self.tree.fronts[s];
+        let children = self.tree.children(s);
+        let below = |&child: &u32| self.tree.fronts[child as usize].below;
+        let most = self.gathering.most_trips;
+        if all_trips(front, children.iter().map(below)) <= most {
+            return;
+        }
+        let alone = |(at, child)| Addend {
+            children: at..at + 1,
+            group: None,
+            below: below(child),
         };
-        let children = tree.children(s);
-        let below = |at: usize| tree.fronts[children[at] as usize].below;
-        let mut first = 0;
-        while first < children.len() {
-            // Side by side in postorder, so that a group is a subtree.
-            let (mut end, mut of_children) = (first, 0);
-            while end < children.len()
-                && rule.takes(below(end))
-                && !rule.is_full(end - first, of_children)
-            {
-                of_children += entries(below(end));
-                end += 1;
-            }
-            let group = first..end;
-            first = end.max(first + 1);
-            let rows = group
-                .clone()
-                .flat_map(|at| tree.rows_below(children[at] as usize));
-            let mut rows: Vec<u32> = rows.copied().collect();
-            rows.sort_unstable();
-            rows.dedup();
-            // Where children share few rows there is nothing to add up.
-            if group.len() > 1 && 2 * entries(rows.len() as u32) <= of_children {
-                groups.push(Group {
-                    front: s as u32,
-                    children: group,
-                    rows,
-                });
+        let mut addends: Vec<Addend> = children.iter().enumerate().map(alone).collect();
+        while all_trips(front, addends.iter().map(|addend| addend.below)) > most {
+            let before = addends.len();
+            addends = self.grouped(s, addends);
+            if addends.len() == before {
+                break;
             }
         }
     }
-    groups.sort_by_key(|group| last_child(tree, group));
-    groups
-}
 
-fn last_child(tree: &AssemblyTree, group: &Group) -> u32 {
-    tree.children(group.front as usize)[group.children.end - 1]
+    /// What is left of the addends of front `s` once runs of them are groups. Those that are next to each other stand side by side
+    /// in postorder, so that a group is a subtree.
+    fn grouped(&mut self, s: usize, addends: Vec<Addend>) -> Vec<Addend> {
+        let mut left = Vec::with_capacity(addends.len());
+        let mut addends = addends.into_iter().peekable();
+        let mut run: Vec<Addend> = Vec::new();
+        while let Some(first) = addends.next() {
+            self.runs += 1;
+            run.clear();
+            // By how many rows a warp would add it up, or a block.
+            let (mut of_warp, mut of_block) = (0.0, 0.0);
+            let (mut rows, mut of_addends) = (0, 0);
+            let mut next = Some(first);
+            while let Some(addend) = next {
+                rows += self.unseen(s, &addend);
+                of_warp += trips(SMALL_FRONT, addend.below);
+                of_block += trips(WHOLE_FRONT, addend.below);
+                of_addends += entries(addend.below);
+                run.push(addend);
+                let in_all = if rows <= SMALL_FRONT {
+                    of_warp
+                } else {
+                    of_block
+                };
+                let is_full = in_all >= self.gathering.group;
+                // One that takes more than half of a group is added up by the front itself.
+                let may_follow =
+                    |of: &Addend| 2.0 * trips(WHOLE_FRONT, of.below) <= self.gathering.group;
+                let goes_on = !is_full && run.last().is_some_and(&may_follow);
+                next = if goes_on {
+                    addends.next_if(may_follow)
+                } else {
+                    None
+                };
+            }
+            // Where they share few rows there is nothing to add up.
+            if run.len() > 1 && 2 * entries(rows) <= of_addends {
+                left.push(self.put_together(s, &run));
+            } else {
+                left.append(&mut run);
+            }
+        }
+        left
+    }
+
+    fn rows_of(&self, s: usize, addend: &Addend) -> &[u32] {
+        match addend.group {
+            Some(group) => &self.groups[group].rows,
+            None => {
+                let child = self.tree.children(s)[addend.children.start];
+                self.tree.rows_below(child as usize)
+            }
+        }
+    }
+
+    /// How many of its rows no other addend of this run has.
+    fn unseen(&mut self, s: usize, addend: &Addend) -> u32 {
+        let mut seen_in = std::mem::take(&mut self.seen_in);
+        seen_in.resize(self.tree.n(), 0);
+        let mut unseen = 0;
+        for &row in self.rows_of(s, addend) {
+            unseen += u32::from(seen_in[row as usize] != self.runs);
+            seen_in[row as usize] = self.runs;
+        }
+        self.seen_in = seen_in;
+        unseen
+    }
+
+    /// Makes a group of addends of front `s`.
+    fn put_together(&mut self, s: usize, run: &[Addend]) -> Addend {
+        let number = self.groups.len();
+        let rows = run.iter().flat_map(|addend| self.rows_of(s, addend));
+        let mut rows: Vec<u32> = rows.copied().collect();
+        rows.sort_unstable();
+        rows.dedup();
+        for addend in run {
+            match addend.group {
+                Some(group) => self.groups[group].above = Some(number),
+                None => {
+                    let child = self.tree.children(s)[addend.children.start];
+                    self.group_of[child as usize] = number as u32;
+                }
+            }
+        }
+        let children = run[0].children.start..run[run.len() - 1].children.end;
+        let below = rows.len() as u32;
+        self.groups.push(Group {
+            front: s as u32,
+            children: children.clone(),
+            rows,
+            above: None,
+        });
+        Addend {
+            children,
+            group: Some(number),
+            below,
+        }
+    }
 }
 
 /// The tree in which groups of children have a front without pivots between them and their parent, with what `beside` makes of
@@ -155,24 +245,25 @@ pub(crate) fn gathered<R: Send>(
     threads: usize,
     beside: impl FnOnce(Structure<'_>) -> Result<R, FrontalError> + Send,
 ) -> Result<Option<(AssemblyTree, R)>, FrontalError> {
-    let groups = groups(tree, gathering);
+    let mut grouping = Grouping::new(tree, *gathering);
+    (0..tree.fronts.len()).for_each(|s| grouping.group_children(s));
+    let Grouping {
+        groups, group_of, ..
+    } = grouping;
     if groups.is_empty() {
         return Ok(None);
-    }
-    // The front that each is added to: of children in a group that of the group, by its number among the groups.
-    let mut group_of = vec![NONE; tree.fronts.len()];
-    for (number, group) in groups.iter().enumerate() {
-        for &child in &tree.children(group.front as usize)[group.children.clone()] {
-            group_of[child as usize] = number as u32;
-        }
     }
     let more_rows: usize = groups.iter().map(|group| group.rows.len()).sum();
     let mut fronts: Vec<Front> = Vec::with_capacity(tree.fronts.len() + groups.len());
     let mut rows = Vec::with_capacity(tree.rows.len() + more_rows);
+    // A group stands behind the last of its children, and behind groups within it that end with that one, too.
+    let last_child = |group: &Group| tree.children(group.front as usize)[group.children.end - 1];
+    let mut order: Vec<usize> = (0..groups.len()).collect();
+    order.sort_by_key(|&group| last_child(&groups[group]));
+    let mut order = order.into_iter().peekable();
     // New numbers of fronts and of groups.
     let mut numbers = Vec::with_capacity(tree.fronts.len());
-    let mut group_numbers = Vec::with_capacity(groups.len());
-    let mut groups = groups.into_iter().peekable();
+    let mut group_numbers = vec![NONE; groups.len()];
     for (s, front) in tree.fronts.iter().enumerate() {
         numbers.push(fronts.len() as u32);
         fronts.push(Front {
@@ -180,31 +271,31 @@ pub(crate) fn gathered<R: Send>(
             ..*front
         });
         rows.extend_from_slice(tree.rows_below(s));
-        while let Some(group) = groups.next_if(|group| last_child(tree, group) == s as u32) {
-            group_numbers.push(fronts.len() as u32);
+        while let Some(number) = order.next_if(|&group| last_child(&groups[group]) == s as u32) {
+            let group = &groups[number];
+            group_numbers[number] = fronts.len() as u32;
             fronts.push(Front {
                 start: front.start + front.pivots,
                 pivots: 0,
                 below: group.rows.len() as u32,
                 rows: rows.len() as u64,
-                // Of the tree before, as those of all others.
-                parent: group.front,
                 ..*front
             });
-            rows.extend(group.rows);
+            rows.extend_from_slice(&group.rows);
         }
     }
-    for (&number, &group) in numbers.iter().zip(&group_of) {
-        let front = &mut fronts[number as usize];
-        front.parent = match front.parent {
-            NONE => NONE,
-            _ if group != NONE => group_numbers[group as usize],
-            parent => numbers[parent as usize],
+    for (s, front) in tree.fronts.iter().enumerate() {
+        fronts[numbers[s] as usize].parent = match (group_of[s], front.parent) {
+            (NONE, NONE) => NONE,
+            (NONE, parent) => numbers[parent as usize],
+            (group, _) => group_numbers[group as usize],
         };
     }
-    for number in group_numbers {
-        let front = &mut fronts[number as usize];
-        front.parent = numbers[front.parent as usize];
+    for (group, &number) in groups.iter().zip(&group_numbers) {
+        fronts[number as usize].parent = match group.above {
+            Some(above) => group_numbers[above],
+            None => numbers[group.front as usize],
+        };
     }
     let parts = Parts {
         perm: tree.perm.to_vec(),
@@ -225,15 +316,6 @@ mod tests {
     use crate::Symbolic;
     use crate::storage::Lower;
     use crate::tree::{Move, TreeOptions};
-
-    /// No groups.
-    const NEVER: Gathering = Gathering {
-        most_children: u32::MAX,
-        group: 0,
-        most_rows: 0,
-        most_entries: u64::MAX,
-        most_times: 0,
-    };
 
     /// Parent, pivots and rows below of the fronts of a tree of `n` columns with these entries.
     fn fronts_of(
@@ -262,60 +344,111 @@ mod tests {
 
     #[test]
     fn children_are_added_up_by_groups() {
-        let gathering = Gathering {
-            most_children: 9,
-            group: 4,
-            most_rows: 2,
-            ..NEVER
-        };
         let mut expected = Vec::new();
         for (group, count) in [(4, 4), (9, 4), (12, 2)] {
             expected.extend(vec![(group, 1, 2); count]);
             expected.push((13, 0, 2));
         }
         expected.push((NONE, 3, 0));
+        let gathering = Gathering {
+            most_trips: 9.0,
+            group: 4.0,
+        };
         assert_eq!(gathered(gathering), expected);
     }
 
     #[test]
-    fn few_children_and_large_ones_are_added_up_by_their_parent() {
-        let mut expected = vec![(10, 1, 2); 10];
-        expected.push((NONE, 3, 0));
-        for (most_children, most_rows) in [(10, 2), (9, 1)] {
-            let gathering = Gathering {
-                most_children,
-                group: 4,
-                most_rows,
-                ..NEVER
-            };
-            assert_eq!(gathered(gathering), expected);
-        }
+    fn groups_are_added_up_by_groups_until_there_are_few() {
+        // Pairs, pairs of these, and one of these: what is left are two.
+        let parents = [
+            2, 2, 6, 5, 5, 6, 14, 9, 9, 13, 12, 12, 13, 14, 18, 17, 17, 18, NONE,
+        ];
+        let gathering = Gathering {
+            most_trips: 2.0,
+            group: 2.0,
+        };
+        let fronts = gathered(gathering);
+        let found: Vec<u32> = fronts.iter().map(|front| front.0).collect();
+        assert_eq!(found, parents);
+        let without_pivots = (0..18).filter(|&s| fronts[s].1 == 0);
+        assert_eq!(
+            without_pivots.collect::<Vec<_>>(),
+            [2, 5, 6, 9, 12, 13, 14, 17]
+        );
     }
 
-    /// Forty columns have entries in two of the last eight, and a front of seven in four of these: 40·4 + 16 entries for a front of
-    /// 64. Groups of √(176·64) entries are 27 columns; the front of seven has more than an eighth of that.
     #[test]
-    fn children_with_far_more_entries_than_their_parent_are_added_up_by_groups() {
-        let leaves = (0..40).flat_map(|j| [(j, j), (j, 47), (j, 48)]);
-        let large = (40..47).flat_map(|j| (40..51).map(move |i| (j, i)));
-        let last = (47..55).flat_map(|j| (47..55).map(move |i| (j, i)));
-        let entries: Vec<(u32, u32)> = leaves.chain(large).chain(last).collect();
-        let of = |most_entries, most_times| {
+    fn few_children_are_added_up_by_their_parent() {
+        let mut expected = vec![(10, 1, 2); 10];
+        expected.push((NONE, 3, 0));
+        let gathering = Gathering {
+            most_trips: 10.0,
+            group: 4.0,
+        };
+        assert_eq!(gathered(gathering), expected);
+    }
+
+    /// So many columns with entries in the first of the last twenty and in so many others, each time so many further on.
+    fn of_rows(
+        columns: u32,
+        (others, step): (u32, u32),
+        gathering: Gathering,
+    ) -> Vec<(u32, u32, u32)> {
+        let rows = move |j: u32| (0..others).map(move |i| columns + 1 + (j * step + i) % 19);
+        let leaves = (0..columns).flat_map(|j| rows(j).chain([j, columns]).map(move |i| (i, j)));
+        let last = columns..columns + 20;
+        let last = last.clone().flat_map(|j| last.clone().map(move |i| (i, j)));
+        fronts_of(columns as usize + 20, leaves.chain(last), gathering)
+    }
+
+    #[test]
+    fn large_children_are_added_up_by_their_parent() {
+        // One trip each.
+        let of = |group| {
             let gathering = Gathering {
-                most_entries,
-                most_times,
-                ..NEVER
+                most_trips: 12.0,
+                group,
             };
-            let fronts = fronts_of(55, entries.iter().copied(), gathering);
+            let fronts = of_rows(24, (16, 0), gathering);
+            fronts.iter().filter(|front| front.1 == 0).count()
+        };
+        assert_eq!([of(2.0), of(1.9)], [12, 0]);
+    }
+
+    #[test]
+    fn trips_are_those_of_a_warp_or_of_a_block() {
+        assert_eq!(
+            [4, 8, 9, 16].map(|below| trips(16, below)),
+            [1.0, 1.0, 2.0, 2.0]
+        );
+        assert_eq!([8, 16].map(|below| trips(17, below)), [0.03125, 0.125]);
+        assert_eq!(
+            [17, 32, 33, 95].map(|below| trips(95, below)),
+            [1.0, 1.0, 2.0, 3.0]
+        );
+        // Of two tiles, and three, on the diagonal.
+        assert_eq!(
+            [96, 128, 129].map(|front| trips(front, 64)),
+            [1.0, 1.0, 2.0 / 3.0]
+        );
+    }
+
+    /// A group of few rows is added up by a warp, one with more by a block, which takes less for each child.
+    #[test]
+    fn groups_of_more_rows_are_larger() {
+        let gathering = Gathering {
+            most_trips: 1.0,
+            group: 12.0,
+        };
+        let children = |columns, step| {
+            let fronts = of_rows(columns, (11, step), gathering);
             let groups = (0..fronts.len()).filter(|&s| fronts[s].1 == 0);
             let children = |s: usize| fronts.iter().filter(|front| front.0 == s as u32).count();
             groups.map(children).collect::<Vec<_>>()
         };
-        assert_eq!(of(175, 3), [0usize; 0]);
-        assert_eq!(of(176, 2), [0usize; 0]);
-        for (most_entries, most_times) in [(175, 2), (0, 2)] {
-            assert_eq!(of(most_entries, most_times), [27, 13]);
-        }
+        assert_eq!(children(24, 0), [6; 4]);
+        // 171 times 12² entries, in trips of 2,048, and the groups one trip each.
+        assert_eq!(children(360, 8), [171, 171, 18, 3]);
     }
 
     /// Each of ten columns has an entry in another one of the last ten.
@@ -324,10 +457,8 @@ mod tests {
         let entries = (0..10).flat_map(|j| [(j, j), (j, 10 + j)]);
         let last = (10..20).flat_map(|j| (10..=j).map(move |i| (i, j)));
         let gathering = Gathering {
-            most_children: 5,
-            group: 4,
-            most_rows: 2,
-            ..NEVER
+            most_trips: 5.0,
+            group: 4.0,
         };
         let fronts = fronts_of(20, entries.chain(last), gathering);
         assert!(fronts.iter().all(|&(_, pivots, _)| pivots > 0));
@@ -361,10 +492,8 @@ mod tests {
             })
             .collect();
         let gathering = Gathering {
-            most_children: 5,
-            group: 4,
-            most_rows: 3,
-            ..NEVER
+            most_trips: 5.0,
+            group: 4.0,
         };
         let moved = symbolic.moved(&moves, 1).unwrap();
         let gathered = moved.gathered(&gathering, 1).unwrap();

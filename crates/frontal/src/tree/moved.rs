@@ -337,9 +337,9 @@ pub(super) mod tests {
             rounds in proptest::collection::vec(
                 proptest::collection::btree_map(0u32..40, 0u32..4, 0..12), 1..4),
             merge in prop_oneof![Just(0.0), Just(0.3)],
-            (most_children, group, most_rows) in (0u32..5, 1u32..5, 1u32..20),
+            (most_trips, group) in (0.0..5.0f64, 1.0..5.0f64),
         ) {
-            let gathering = Gathering { most_children, group, most_rows, ..Gathering::default() };
+            let gathering = Gathering { most_trips, group };
             let options = TreeOptions {
                 zero_fraction: merge,
                 tiny_zero_fraction: merge,

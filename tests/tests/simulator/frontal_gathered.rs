@@ -15,8 +15,8 @@ const BLOCKS: usize = 16;
 
 /// Few of everything, so that groups are added up by groups.
 const GATHERING: Gathering = Gathering {
-    most_trips: 6.0,
-    group: 6.0,
+    most_trips: 1.0,
+    group: 9.0,
 };
 
 fn gathered<S: Storage>(symbolic: &Symbolic<S>) -> Arc<Symbolic<S>> {

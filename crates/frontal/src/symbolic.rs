@@ -224,8 +224,8 @@ impl<S: Storage> Symbolic<S> {
         Ok(Self::again(tree, made, self.model))
     }
 
-    /// The symbolic factorization in which fronts with very many small children have these added up by groups, side by side:
-    /// each group has a front without pivots. Elements are added in another order then. With `threads` above 1, those of the
+    /// The symbolic factorization in which fronts with very many children have these added up by groups, side by side, and groups by
+    /// groups: each has a front without pivots. Elements are added in another order then. With `threads` above 1, those of the
     /// current rayon pool share the work.
     ///
     /// # Errors

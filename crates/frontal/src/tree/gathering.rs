@@ -4,7 +4,7 @@
 //! solve. A front with tens of thousands of children, as a dense row of the matrix makes one, keeps all others waiting; groups of
 //! its children are assembled side by side, and groups of these, until it has few.
 //!
-//! What matters is how often in a row the memory is asked and waited for: a *trip* takes 0.5 to 1 us, whatever it brings.
+//! What matters is how often in a row the memory is asked and waited for: a *trip* takes 0.5 to 1 µs, whatever it brings.
 
 use luge_gpu_kernels::frontal::plan::{GATHERED, SMALL_FRONT, TILE, WHOLE_FRONT};
 use luge_sparse::etree::NONE;
@@ -94,9 +94,7 @@ struct Grouping<'a> {
     gathering: Gathering,
     /// Groups stand behind those within them.
     groups: Vec<Group>,
-    /// Of each child the innermost group that it is in, or [`NONE`].
-    group_of: Vec<u32>,
-    /// Of each row the last run of addends that it was seen in, and how many runs there were.
+    /// Of each row the last run of addends that it was seen in, once there was one, and how many runs there were.
     seen_in: Vec<u32>,
     runs: u32,
 }
@@ -107,7 +105,6 @@ impl<'a> Grouping<'a> {
             tree,
             gathering,
             groups: Vec::new(),
-            group_of: vec![NONE; tree.fronts.len()],
             seen_in: Vec::new(),
             runs: 0,
         }
@@ -146,17 +143,18 @@ impl<'a> Grouping<'a> {
         while let Some(first) = addends.next() {
             self.runs += 1;
             run.clear();
+            let mut rows = Vec::new();
             // By how many rows a warp would add it up, or a block.
             let (mut of_warp, mut of_block) = (0.0, 0.0);
-            let (mut rows, mut of_addends) = (0, 0);
+            let mut of_addends = 0;
             let mut next = Some(first);
             while let Some(addend) = next {
-                rows += self.unseen(s, &addend);
+                self.add_rows(s, &addend, &mut rows);
                 of_warp += trips(SMALL_FRONT, addend.below);
                 of_block += trips(WHOLE_FRONT, addend.below);
                 of_addends += entries(addend.below);
                 run.push(addend);
-                let in_all = if rows <= SMALL_FRONT {
+                let in_all = if rows.len() <= SMALL_FRONT as usize {
                     of_warp
                 } else {
                     of_block
@@ -173,8 +171,8 @@ impl<'a> Grouping<'a> {
                 };
             }
             // Where they share few rows there is nothing to add up.
-            if run.len() > 1 && 2 * entries(rows) <= of_addends {
-                left.push(self.put_together(s, &run));
+            if run.len() > 1 && 2 * entries(rows.len() as u32) <= of_addends {
+                left.push(self.put_together(s, &run, rows));
             } else {
                 left.append(&mut run);
             }
@@ -182,44 +180,30 @@ impl<'a> Grouping<'a> {
         left
     }
 
-    fn rows_of(&self, s: usize, addend: &Addend) -> &[u32] {
-        match addend.group {
+    /// Adds those rows of an addend of front `s` that no other one of this run has.
+    fn add_rows(&mut self, s: usize, addend: &Addend, rows: &mut Vec<u32>) {
+        let own = match addend.group {
             Some(group) => &self.groups[group].rows,
             None => {
                 let child = self.tree.children(s)[addend.children.start];
                 self.tree.rows_below(child as usize)
             }
-        }
-    }
-
-    /// How many of its rows no other addend of this run has.
-    fn unseen(&mut self, s: usize, addend: &Addend) -> u32 {
-        let mut seen_in = std::mem::take(&mut self.seen_in);
-        seen_in.resize(self.tree.n(), 0);
-        let mut unseen = 0;
-        for &row in self.rows_of(s, addend) {
-            unseen += u32::from(seen_in[row as usize] != self.runs);
-            seen_in[row as usize] = self.runs;
-        }
-        self.seen_in = seen_in;
-        unseen
-    }
-
-    /// Makes a group of addends of front `s`.
-    fn put_together(&mut self, s: usize, run: &[Addend]) -> Addend {
-        let number = self.groups.len();
-        let rows = run.iter().flat_map(|addend| self.rows_of(s, addend));
-        let mut rows: Vec<u32> = rows.copied().collect();
-        rows.sort_unstable();
-        rows.dedup();
-        for addend in run {
-            match addend.group {
-                Some(group) => self.groups[group].above = Some(number),
-                None => {
-                    let child = self.tree.children(s)[addend.children.start];
-                    self.group_of[child as usize] = number as u32;
-                }
+        };
+        self.seen_in.resize(self.tree.n(), 0);
+        for &row in own {
+            let seen_in = std::mem::replace(&mut self.seen_in[row as usize], self.runs);
+            if seen_in != self.runs {
+                rows.push(row);
             }
+        }
+    }
+
+    /// Makes a group of addends of front `s`, which have these rows.
+    fn put_together(&mut self, s: usize, run: &[Addend], mut rows: Vec<u32>) -> Addend {
+        let number = self.groups.len();
+        rows.sort_unstable();
+        for group in run.iter().filter_map(|addend| addend.group) {
+            self.groups[group].above = Some(number);
         }
         let children = run[0].children.start..run[run.len() - 1].children.end;
         let below = rows.len() as u32;
@@ -247,11 +231,17 @@ pub(crate) fn gathered<R: Send>(
 ) -> Result<Option<(AssemblyTree, R)>, FrontalError> {
     let mut grouping = Grouping::new(tree, *gathering);
     (0..tree.fronts.len()).for_each(|s| grouping.group_children(s));
-    let Grouping {
-        groups, group_of, ..
-    } = grouping;
+    let groups = grouping.groups;
     if groups.is_empty() {
         return Ok(None);
+    }
+    // The innermost group that each is in.
+    let mut group_of = vec![NONE; tree.fronts.len()];
+    for (number, group) in (0u32..).zip(&groups) {
+        for &child in &tree.children(group.front as usize)[group.children.clone()] {
+            let group = &mut group_of[child as usize];
+            *group = number.min(*group);
+        }
     }
     let more_rows: usize = groups.iter().map(|group| group.rows.len()).sum();
     let mut fronts: Vec<Front> = Vec::with_capacity(tree.fronts.len() + groups.len());
@@ -388,13 +378,13 @@ mod tests {
         assert_eq!(gathered(gathering), expected);
     }
 
-    /// So many columns with entries in the first of the last twenty and in so many others, each time so many further on.
+    /// So many columns with entries in the first of the last twenty and each in so many others, each time so many further on.
     fn of_rows(
         columns: u32,
-        (others, step): (u32, u32),
+        (others, step): (impl Fn(u32) -> u32, u32),
         gathering: Gathering,
     ) -> Vec<(u32, u32, u32)> {
-        let rows = move |j: u32| (0..others).map(move |i| columns + 1 + (j * step + i) % 19);
+        let rows = |j: u32| (0..others(j)).map(move |i| columns + 1 + (j * step + i) % 19);
         let leaves = (0..columns).flat_map(|j| rows(j).chain([j, columns]).map(move |i| (i, j)));
         let last = columns..columns + 20;
         let last = last.clone().flat_map(|j| last.clone().map(move |i| (i, j)));
@@ -409,10 +399,17 @@ mod tests {
                 most_trips: 12.0,
                 group,
             };
-            let fronts = of_rows(24, (16, 0), gathering);
+            let fronts = of_rows(24, (|_| 16, 0), gathering);
             fronts.iter().filter(|front| front.1 == 0).count()
         };
         assert_eq!([of(2.0), of(1.9)], [12, 0]);
+        // Nor do small ones follow it.
+        let gathering = Gathering {
+            most_trips: 1.0,
+            group: 1.9,
+        };
+        let fronts = of_rows(40, (|j| if j == 0 { 16 } else { 11 }, 0), gathering);
+        assert!(fronts.iter().all(|front| front.1 > 0));
     }
 
     #[test]
@@ -440,15 +437,16 @@ mod tests {
             most_trips: 1.0,
             group: 12.0,
         };
-        let children = |columns, step| {
-            let fronts = of_rows(columns, (11, step), gathering);
+        let children = |columns, others, step| {
+            let fronts = of_rows(columns, (|_| others, step), gathering);
             let groups = (0..fronts.len()).filter(|&s| fronts[s].1 == 0);
             let children = |s: usize| fronts.iter().filter(|front| front.0 == s as u32).count();
             groups.map(children).collect::<Vec<_>>()
         };
-        assert_eq!(children(24, 0), [6; 4]);
+        assert_eq!(children(24, 11, 0), [6; 4]);
+        assert_eq!(children(24, 15, 0), [6; 4]);
         // 171 times 12² entries, in trips of 2,048, and the groups one trip each.
-        assert_eq!(children(360, 8), [171, 171, 18, 3]);
+        assert_eq!(children(360, 11, 8), [171, 171, 18, 3]);
     }
 
     /// Each of ten columns has an entry in another one of the last ten.

@@ -99,30 +99,33 @@ where
 
 /// The vertices of a forest (new to old), children before parents and subtrees together; children
 /// keep their order. No recursion: trees may be as deep as they have vertices.
+///
+/// # Panics
+///
+/// If a vertex is not before its parent.
+#[track_caller]
 pub fn postorder(parent: &[u32]) -> Vec<u32> {
     let n = parent.len();
-    let mut first_child = vec![NONE; n];
-    let mut next_sibling = vec![NONE; n];
-    let mut roots = NONE;
-    for v in (0..n).rev() {
-        let head = match parent[v] {
-            NONE => &mut roots,
-            p => &mut first_child[p as usize],
-        };
-        next_sibling[v] = std::mem::replace(head, v as u32);
-    }
-    let mut post = Vec::with_capacity(n);
-    let mut stack = Vec::new();
-    let mut next = roots;
-    loop {
-        // Down to the first leaf, then up until a sibling is left.
-        while next != NONE {
-            stack.push(next);
-            next = first_child[next as usize];
+    // The size of each subtree; of a vertex that has its place, the end of the places left for its children.
+    let mut left = vec![1u32; n];
+    for (v, &p) in parent.iter().enumerate() {
+        assert!(p as usize > v, "vertices come before their parents");
+        if p != NONE {
+            left[p as usize] += left[v];
         }
-        let Some(v) = stack.pop() else { break };
-        post.push(v);
-        next = next_sibling[v as usize];
+    }
+    let mut post = vec![0; n];
+    let mut left_for_roots = n as u32;
+    for v in (0..n).rev() {
+        let size = left[v];
+        let end = match parent[v] {
+            NONE => &mut left_for_roots,
+            p => &mut left[p as usize],
+        };
+        let place = *end - 1;
+        *end -= size;
+        left[v] = place;
+        post[place as usize] = v as u32;
     }
     post
 }

@@ -16,7 +16,7 @@ use luge_device::Device;
 
 use super::tiles::Tiling;
 use crate::storage::Storage;
-use crate::tree::{AssemblyTree, Front, Pairs};
+use crate::tree::{AssemblyTree, Front, Pairs, Supernode};
 
 /// Bytes of shared memory at most that a kernel for wide fronts has beside its values.
 const STATIC_SHARED: u32 = 1024;
@@ -118,6 +118,16 @@ impl Shape {
     /// Rows of the front.
     pub fn rows(&self) -> u32 {
         self.pivots + self.below
+    }
+}
+
+impl From<&Supernode> for Shape {
+    fn from(group: &Supernode) -> Self {
+        Self {
+            parent: group.parent,
+            pivots: group.pivots,
+            below: group.below,
+        }
     }
 }
 

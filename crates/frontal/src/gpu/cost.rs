@@ -204,18 +204,8 @@ impl DeviceCosts {
         forest: &EliminationForest,
         options: &TreeOptions,
     ) -> DevicePrediction {
-        let Supernodes {
-            parent,
-            pivots,
-            below,
-            ..
-        } = supernodes(&forest.parent, &forest.counts, options);
-        let shape = |s: usize| Shape {
-            parent: parent[s],
-            pivots: pivots[s],
-            below: below[s],
-        };
-        self.predict::<S>((0..parent.len()).map(shape))
+        let Supernodes { groups, .. } = supernodes(&forest.parent, &forest.counts, options, 1);
+        self.predict::<S>(groups.iter().map(Shape::from))
     }
 
     /// About the seconds of [`of_forest`](Self::of_forest), from chains of columns of one structure in place of fronts:

@@ -26,6 +26,8 @@ pub(crate) use pairs::keep_in_tiles;
 pub use path::PathCosts;
 #[cfg(feature = "gpu")]
 pub(crate) use path::{End, Ends};
+#[cfg(feature = "gpu")]
+pub(crate) use supernodes::Supernode;
 pub(crate) use supernodes::{Supernodes, supernodes};
 
 use std::cmp::Reverse;
@@ -196,7 +198,7 @@ impl Analysis {
             || cancel.check(),
         )?;
         let forest = EliminationForest { parent, counts };
-        let skeleton = Skeleton::new(&forest, Some(&post), None, options, cancel)?;
+        let skeleton = Skeleton::new(&forest, Some(&post), None, options, (1, cancel))?;
         Ok(Self {
             cols,
             rows_of,
@@ -221,7 +223,7 @@ impl Analysis {
             Ok::<_, FrontalError>((cols, rows_of, rest))
         };
         let never = CancelFlag::new();
-        let skeleton = || Skeleton::new(forest, None, pairs, options, &never);
+        let skeleton = || Skeleton::new(forest, None, pairs, options, (threads, &never));
         let (columns, skeleton) = both(threads, columns, skeleton);
         let (cols, rows_of, rest) = columns?;
         let lengths = (forest.parent.len(), forest.counts.len());
@@ -381,11 +383,11 @@ impl Skeleton {
         post: Option<&[u32]>,
         pairs: Option<Pairs<'_>>,
         options: &TreeOptions,
-        cancel: &CancelFlag,
+        (threads, cancel): (usize, &CancelFlag),
     ) -> Result<Self, Cancelled> {
         let n = forest.parent.len();
         cancel.check()?;
-        let supernodes = supernodes(&forest.parent, &forest.counts, options);
+        let supernodes = supernodes(&forest.parent, &forest.counts, options, threads);
         cancel.check()?;
         let order = postorder(&supernodes);
         cancel.check()?;
@@ -399,6 +401,7 @@ impl Skeleton {
         let (mut start, mut num_rows) = (0, 0u64);
         for (s, ordered) in (0u32..).zip(&order) {
             let old = ordered.supernode as usize;
+            let group = &supernodes.groups[old];
             let mut end = start;
             for column in supernodes.columns(old).flatten() {
                 perm[end] = column;
@@ -418,8 +421,8 @@ impl Skeleton {
             orphans.push(s);
             fronts.push(Front {
                 start: start as u32,
-                pivots: supernodes.pivots[old],
-                below: supernodes.below[old],
+                pivots: group.pivots,
+                below: group.below,
                 pivots_in_parent: 0,
                 parent: NONE,
                 children: first_child,
@@ -428,7 +431,7 @@ impl Skeleton {
                 rows: num_rows,
                 is_given: false,
             });
-            num_rows += u64::from(supernodes.below[old]);
+            num_rows += u64::from(group.below);
             start = end;
         }
         if let Some(post) = post {
@@ -479,8 +482,9 @@ struct Sibling {
 /// much beyond what they leave behind come first (J. W. H. Liu, "On the storage requirement in the
 /// out-of-core multifrontal method for sparse factorization", ACM TOMS 12, 1986).
 fn postorder(supernodes: &Supernodes) -> Vec<Ordered> {
-    let ns = supernodes.parent.len();
-    let element = |s: usize| u64::from(supernodes.below[s]).pow(2);
+    let groups = &supernodes.groups;
+    let ns = groups.len();
+    let element = |s: usize| u64::from(groups[s].below).pow(2);
     let childless = Sibling {
         num_children: 0,
         first_child: NONE,
@@ -522,7 +526,7 @@ fn postorder(supernodes: &Supernodes) -> Vec<Ordered> {
             }
             siblings[s].excess = highest.max(live + element(s)) - element(s);
         }
-        let parent = match supernodes.parent[s] {
+        let parent = match groups[s].parent {
             NONE => ns,
             p => p as usize,
         };

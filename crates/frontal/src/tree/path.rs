@@ -3,6 +3,7 @@
 //! A small front goes on from that of its children which ends last, since whoever worked on that goes on with it; all others are
 //! waited for. A large front waits for all of its children, and so is every front above it.
 
+use super::supernodes::Supernode;
 use luge_sparse::etree::NONE;
 
 /// What fronts take on the longest path of a tree, in seconds. All are positive.
@@ -78,6 +79,36 @@ impl Ends {
     }
 }
 
+/// [`End`] and [`Ends`] of a front, the first negated if it is large. An array of zeros, which `vec!` asks the system for, is not
+/// written to before a front is: by the thread that comes to it.
+pub(super) type Path = [f64; 4];
+
+/// Of a front with this end, whose children have these.
+pub(super) fn packed(end: End, children: &Ends) -> Path {
+    let seconds = if end.is_large {
+        -end.seconds
+    } else {
+        end.seconds
+    };
+    [
+        seconds,
+        children.small[0],
+        children.small[1],
+        children.large,
+    ]
+}
+
+/// The end of a front, and those of its children.
+pub(super) fn unpacked(path: &Path) -> (End, Ends) {
+    let &[seconds, last, second, large] = path;
+    let end = End {
+        seconds: seconds.abs(),
+        is_large: seconds.is_sign_negative(),
+    };
+    let small = [last, second];
+    (end, Ends { small, large })
+}
+
 impl PathCosts {
     /// Seconds of a front alone.
     fn own_seconds(&self, pivots: u32, is_large: bool) -> f64 {
@@ -99,31 +130,30 @@ impl PathCosts {
         }
     }
 
-    /// When the fronts of a forest, each after its children, may end at the latest if the longest path is not to become longer.
-    pub(super) fn latest_ends(&self, parent: &[u32], pivots: &[u32], below: &[u32]) -> Vec<f64> {
-        let mut ends = Vec::with_capacity(parent.len());
-        let mut of_children = vec![Ends::default(); parent.len()];
-        // Of the children of each front, one that ends last.
-        let mut last_child = vec![NONE; parent.len()];
+    /// When the fronts of a forest, each after its children, may end at the latest if the longest path is not to become longer;
+    /// `paths` say when each does.
+    pub(super) fn latest_ends(&self, fronts: &[Supernode], paths: &[Path]) -> Vec<f64> {
+        let end = |s: usize| unpacked(&paths[s]).0;
+        // Of the children of each front, the first of those that end last.
+        let mut last_child = vec![NONE; fronts.len()];
         let mut longest = 0.0f64;
-        for (s, &above) in parent.iter().enumerate() {
-            let end = self.end(pivots[s], below[s], &of_children[s]);
-            if above == NONE {
-                longest = longest.max(end.seconds);
-            } else {
-                if end.seconds > of_children[above as usize].small[0] {
-                    last_child[above as usize] = s as u32;
-                }
-                of_children[above as usize].add(end);
+        for (s, front) in fronts.iter().enumerate() {
+            let End { seconds, .. } = end(s);
+            if front.parent == NONE {
+                longest = longest.max(seconds);
+                continue;
             }
-            ends.push(end);
+            let last = &mut last_child[front.parent as usize];
+            if *last == NONE || seconds > end(*last as usize).seconds {
+                *last = s as u32;
+            }
         }
-        let mut latest = vec![longest; parent.len()];
-        for (s, &above) in parent.iter().enumerate().rev() {
-            if above != NONE {
-                let above = above as usize;
-                let is_large = ends[above].is_large;
-                let begin = latest[above] - self.own_seconds(pivots[above], is_large);
+        let mut latest = vec![longest; fronts.len()];
+        for (s, front) in fronts.iter().enumerate().rev() {
+            if front.parent != NONE {
+                let above = front.parent as usize;
+                let is_large = end(above).is_large;
+                let begin = latest[above] - self.own_seconds(fronts[above].pivots, is_large);
                 let goes_on = !is_large && last_child[above] as usize == s;
                 latest[s] = if goes_on { begin } else { begin - self.join };
             }
@@ -138,10 +168,25 @@ pub(super) mod tests {
     use super::*;
 
     impl PathCosts {
+        /// When each of these ends, and its children.
+        fn paths(&self, fronts: &[Supernode]) -> Vec<Path> {
+            let mut children = vec![Ends::default(); fronts.len()];
+            let mut paths = Vec::new();
+            for (s, front) in fronts.iter().enumerate() {
+                let end = self.end(front.pivots, front.below, &children[s]);
+                paths.push(packed(end, &children[s]));
+                if front.parent != NONE {
+                    children[front.parent as usize].add(end);
+                }
+            }
+            paths
+        }
+
         /// When the last front ends.
         pub(crate) fn longest(&self, of: &Supernodes) -> f64 {
-            let latest = self.latest_ends(&of.parent, &of.pivots, &of.below);
-            latest.into_iter().fold(0.0, f64::max)
+            let paths = self.paths(&of.groups);
+            let ends = paths.iter().map(|path| unpacked(path).0.seconds);
+            ends.fold(0.0, f64::max)
         }
     }
 
@@ -187,7 +232,10 @@ pub(super) mod tests {
         let pivots = [1, 4, 2, 8, 1, 2];
         let below = [2, 2, 0, 0, 2, 20];
         // The longest is the last: 1.25, 0.5, 3.25.
-        let latest = COSTS.latest_ends(&parent, &pivots, &below);
+        let fronts: Vec<Supernode> = (0..6)
+            .map(|s| Supernode::new(s as u32, parent[s], pivots[s], below[s]))
+            .collect();
+        let latest = COSTS.latest_ends(&fronts, &COSTS.paths(&fronts));
         assert_eq!(latest, [3.0, 3.5, 5.0, 5.0, 1.25, 5.0]);
     }
 }

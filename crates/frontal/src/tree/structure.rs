@@ -156,7 +156,7 @@ pub(super) fn row_structure(
     let fronts = columns.fronts;
     let mut rows = vec![0u32; num_rows as usize];
     let subtrees = if threads > 1 {
-        subtrees(fronts, threads)
+        subtrees_of(fronts, threads)
     } else {
         Vec::new()
     };
@@ -258,17 +258,8 @@ fn subtree_rows(columns: Columns<'_>, range: Range<usize>, rows: &mut [u32]) -> 
     upwards
 }
 
-/// Ranges of fronts that are whole subtrees, one or several side by side, of about the same work, for the threads to
-/// share.
-fn subtrees(fronts: &[Front], threads: usize) -> Vec<Range<usize>> {
-    // In postorder a subtree is that of its first descendant and all up to the root.
-    let mut first: Vec<u32> = (0..fronts.len() as u32).collect();
-    for (s, front) in fronts.iter().enumerate() {
-        if front.parent != NONE {
-            let p = front.parent as usize;
-            first[p] = first[p].min(first[s]);
-        }
-    }
+/// Ranges of fronts that are whole subtrees, of about the same work, for the threads to share.
+fn subtrees_of(fronts: &[Front], threads: usize) -> Vec<Range<usize>> {
     let end_of = |front: &Front| front.pivot_range().end + front.row_range().end;
     let work = |range: &Range<usize>| {
         let before = &fronts[range.start];
@@ -276,10 +267,30 @@ fn subtrees(fronts: &[Front], threads: usize) -> Vec<Range<usize>> {
     };
     let all = fronts.last().map_or(0, end_of);
     let most = (all / (threads * PER_THREAD)).max(WORTH_WAKING);
+    subtrees(fronts.len(), |s| fronts[s].parent, work, most)
+}
+
+/// Ranges of a forest in postorder that are whole subtrees, one or several side by side, each of at most so much work, and not
+/// much less where there is more.
+pub(super) fn subtrees(
+    len: usize,
+    parent_of: impl Fn(usize) -> u32,
+    work: impl Fn(&Range<usize>) -> usize,
+    most: usize,
+) -> Vec<Range<usize>> {
+    // In postorder a subtree is that of its first descendant and all up to the root.
+    let mut first: Vec<u32> = (0..len as u32).collect();
+    for s in 0..len {
+        let parent = parent_of(s);
+        if parent != NONE {
+            let p = parent as usize;
+            first[p] = first[p].min(first[s]);
+        }
+    }
     let mut ranges: Vec<Range<usize>> = Vec::new();
-    for (s, front) in fronts.iter().enumerate() {
+    for s in 0..len {
         let subtree = first[s] as usize..s + 1;
-        let with_siblings = match front.parent {
+        let with_siblings = match parent_of(s) {
             NONE => None,
             p => Some(first[p as usize] as usize..p as usize + 1),
         };
@@ -402,7 +413,7 @@ mod tests {
         // 240 pivots and rows: 30, or five chains, for each of the shares of two threads.
         let mut fronts = chains(40);
         let expected: Vec<_> = (0..8).map(|share| 15 * share..15 * (share + 1)).collect();
-        assert_eq!(subtrees(&fronts, 2), expected);
+        assert_eq!(subtrees_of(&fronts, 2), expected);
         // Below a common root that is more than a share, nothing else changes.
         for s in (2..120).step_by(3) {
             fronts[s].parent = 120;
@@ -416,8 +427,8 @@ mod tests {
             rows: 120,
             ..fronts[2]
         });
-        assert_eq!(subtrees(&fronts, 2), expected);
-        assert_eq!(subtrees(&fronts[..0], 2), []);
+        assert_eq!(subtrees_of(&fronts, 2), expected);
+        assert_eq!(subtrees_of(&fronts[..0], 2), []);
     }
 
     #[test]
@@ -425,6 +436,6 @@ mod tests {
         // 18 pivots and rows for eight shares, of which none is below what is worth a thread: of a chain of six, a
         // leaf has three, and with the front above it five.
         assert_eq!(WORTH_WAKING, 4);
-        assert_eq!(subtrees(&chains(3), 2), [0..1, 3..4, 6..7]);
+        assert_eq!(subtrees_of(&chains(3), 2), [0..1, 3..4, 6..7]);
     }
 }

@@ -12,114 +12,66 @@
 //! whatever leaves the longest path of the tree as it is. Neither makes a large front of a small one.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::TreeOptions;
 use super::cost::{CostModel, front_entries};
-use super::path::{End, Ends, PathCosts};
+use super::path::{End, Ends, Path, PathCosts, packed, unpacked};
+use super::structure::subtrees;
+use crate::shares::{PER_THREAD, WORTH_WAKING};
 use luge_sparse::etree::NONE;
+use rayon::prelude::*;
 
 /// Groups of columns that are eliminated in one front each, not yet ordered.
 pub(crate) struct Supernodes {
-    /// Parent of each supernode, larger than it, or `NONE`. Merged supernodes are gone.
-    pub parent: Vec<u32>,
-    /// Number of pivots.
-    pub pivots: Vec<u32>,
-    /// Number of rows below the pivots.
-    pub below: Vec<u32>,
-    /// The fundamental supernodes that come first and last in each.
-    ends: Vec<[u32; 2]>,
-    /// Entries of each that are not explicit zeros.
-    structural: Vec<u64>,
+    /// Each before its parent.
+    pub groups: Vec<Supernode>,
     /// The fundamental supernode that comes after each in its group, or `NONE`.
-    next: Vec<u32>,
+    next: Vec<AtomicU32>,
     /// First columns of the fundamental supernodes, positions in the postorder, and where the last one ends.
     first: Vec<u32>,
 }
 
-impl Supernodes {
-    /// Runs of positions in the postorder: the columns of supernode `s`, in elimination order.
-    pub fn columns(&self, s: usize) -> impl Iterator<Item = Range<u32>> + '_ {
-        let next = |f: &u32| Some(self.next[*f as usize]).filter(|f| *f != NONE);
-        std::iter::successors(Some(self.ends[s][0]), next).map(|f| {
-            let f = f as usize;
-            self.first[f]..self.first[f + 1]
-        })
-    }
-
-    /// Merges further what leaves the longest path as it is.
-    fn merged_again(self, path: &PathCosts, options: &TreeOptions) -> Self {
-        let latest = path.latest_ends(&self.parent, &self.pivots, &self.below);
-        let len = self.parent.len();
-        let mut merging = Merging::new(options, len, self.next);
-        for (s, latest) in latest.into_iter().enumerate() {
-            let group = Group {
-                parent: self.parent[s],
-                size: Size {
-                    pivots: self.pivots[s],
-                    structural: self.structural[s],
-                },
-                below: self.below[s],
-                link: NONE,
-                ends: self.ends[s],
-            };
-            merging.add(s, group, latest);
-        }
-        merging.finish(self.first)
-    }
-}
-
-/// Finds the fundamental supernodes of a postordered elimination tree with column counts, and
-/// merges them.
-pub(crate) fn supernodes(parent: &[u32], counts: &[u32], options: &TreeOptions) -> Supernodes {
-    let n = parent.len();
-    let mut merging = Merging::new(options, n, Vec::new());
-    let mut first = vec![0];
-    let mut start = 0;
-    for end in 1..=n {
-        let last = end - 1;
-        // In postorder the last child stands just before its parent, and the others are complete.
-        let continues = parent[last] as usize == end
-            && merging.slots[end] == NONE
-            && counts[end] + 1 == counts[last];
-        if continues {
-            continue;
-        }
-        let s = merging.groups.len() as u32;
-        let pivots = (end - start) as u32;
-        let below = counts[last] - 1;
-        let group = Group {
-            parent: parent[last],
-            size: Size {
-                pivots,
-                structural: front_entries(pivots, below),
-            },
-            below,
-            link: NONE,
-            ends: [s; 2],
-        };
-        merging.next.push(NONE);
-        merging.add(start, group, 0.0);
-        first.push(end as u32);
-        start = end;
-    }
-    let supernodes = merging.finish(first);
-    match &options.path {
-        Some(path) => supernodes.merged_again(path, options),
-        None => supernodes,
-    }
-}
-
-/// A supernode, and the group that ends with it: itself and what was merged into it.
-struct Group {
-    /// The slot of its parent, or `NONE`.
-    parent: u32,
-    size: Size,
-    below: u32,
-    /// The supernode before this among the children of the same parent. Once that is complete, the one that this was
-    /// merged into, or `NONE`; and in the end the number of its group.
+/// Columns that are eliminated in one front, with what was merged into it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Supernode {
+    /// The number of its parent, larger than its own, or `NONE`.
+    pub parent: u32,
+    /// Number of pivots; zero once it is part of another group.
+    pub pivots: u32,
+    /// Number of rows below the pivots.
+    pub below: u32,
+    /// While groups are merged: the last of its children so far, or `NONE`.
+    last_child: u32,
+    /// While groups are merged: the child of its parent before this, or `NONE`; once the parent is complete, the group that this
+    /// is part of, or `NONE`; in the end the new number of its group.
     link: u32,
     /// The fundamental supernodes that come first and last in it.
     ends: [u32; 2],
+    /// Entries that are not explicit zeros.
+    structural: u64,
+}
+
+impl Supernode {
+    /// The fundamental supernode `s`.
+    pub fn new(s: u32, parent: u32, pivots: u32, below: u32) -> Self {
+        Self {
+            parent,
+            pivots,
+            below,
+            last_child: NONE,
+            link: NONE,
+            ends: [s; 2],
+            structural: front_entries(pivots, below),
+        }
+    }
+
+    fn size(&self) -> Size {
+        Size {
+            pivots: self.pivots,
+            structural: self.structural,
+        }
+    }
 }
 
 /// What a group becomes larger by with each supernode that is merged into it.
@@ -130,17 +82,189 @@ struct Size {
     structural: u64,
 }
 
-/// Supernodes on the way up their forest, each merged with those of its children that are better part of it.
+impl Supernodes {
+    /// Runs of positions in the postorder: the columns of supernode `s`, in elimination order.
+    pub fn columns(&self, s: usize) -> impl Iterator<Item = Range<u32>> + '_ {
+        let next = |f: &u32| {
+            let next = self.next[*f as usize].load(Ordering::Relaxed);
+            Some(next).filter(|f| *f != NONE)
+        };
+        std::iter::successors(Some(self.groups[s].ends[0]), next).map(|f| {
+            let f = f as usize;
+            self.first[f]..self.first[f + 1]
+        })
+    }
+
+    /// Those of a postordered elimination tree with column counts.
+    fn fundamental(parent: &[u32], counts: &[u32]) -> Self {
+        let n = parent.len();
+        // First whether a column is the parent of a supernode, then the number of that which begins with it.
+        let mut number = vec![NONE; n];
+        let mut first = vec![0];
+        for end in 1..=n {
+            let last = end - 1;
+            let above = parent[last] as usize;
+            // In postorder the last child stands just before its parent, and the others are complete.
+            let continues = above == end && number[end] == NONE && counts[end] + 1 == counts[last];
+            if !continues {
+                if above < n {
+                    number[above] = 0;
+                }
+                first.push(end as u32);
+            }
+        }
+        for (s, &start) in (0u32..).zip(&first[..first.len() - 1]) {
+            number[start as usize] = s;
+        }
+        let groups = (0u32..).zip(first.windows(2)).map(|(s, ends)| {
+            let last = ends[1] as usize - 1;
+            let above = match parent[last] {
+                NONE => NONE,
+                above => number[above as usize],
+            };
+            Supernode::new(s, above, ends[1] - ends[0], counts[last] - 1)
+        });
+        let groups: Vec<Supernode> = groups.collect();
+        Self {
+            next: groups.iter().map(|_| AtomicU32::new(NONE)).collect(),
+            groups,
+            first,
+        }
+    }
+
+    /// Merges each group with those of its children that are better part of it, and numbers anew what is left. With what is merged
+    /// into it, a group may end at `latest`, if that is known, or when it would end without. With `threads` above 1, those of the
+    /// current rayon pool share the work. `paths` has room for when each group ends and when its children do, which is found if that
+    /// counts.
+    fn merge(&mut self, options: &TreeOptions, latest: &[f64], paths: &mut [Path], threads: usize) {
+        let shared = self.shared(threads);
+        let next = &self.next[..];
+        let mut parts = Vec::with_capacity(shared.len());
+        let (mut groups, mut paths_left) = (&mut self.groups[..], &mut *paths);
+        let mut start = 0;
+        for range in &shared {
+            let skipped = range.start - start;
+            let of_part = cut(&mut groups, skipped, range.len());
+            let paths_of_part = cut(&mut paths_left, skipped, range.len());
+            parts.push((range.start, of_part, paths_of_part));
+            start = range.end;
+        }
+        type Part<'a> = (usize, &'a mut [Supernode], &'a mut [Path]);
+        let merge = |(start, groups, paths): Part<'_>| {
+            let mut merging = Merging::new(options, start, groups, paths, next);
+            for s in 0..merging.groups.len() {
+                merging.complete(s, latest.get(start + s).copied());
+            }
+        };
+        if !parts.is_empty() {
+            parts.into_par_iter().for_each(merge);
+        }
+        let mut above = Merging::new(options, 0, &mut self.groups, paths, next);
+        for range in &shared {
+            for s in range.clone() {
+                if above.groups[s].parent as usize >= range.end {
+                    above.hang(s);
+                }
+            }
+        }
+        let starts = shared.iter().map(|range| range.start);
+        let starts = starts.chain([above.groups.len()]);
+        let ends = std::iter::once(0).chain(shared.iter().map(|range| range.end));
+        for s in ends.zip(starts).flat_map(|(end, start)| end..start) {
+            above.complete(s, latest.get(s).copied());
+        }
+        self.renumber(paths);
+    }
+
+    /// Ranges of groups that are whole subtrees, for threads to share.
+    fn shared(&self, threads: usize) -> Vec<Range<usize>> {
+        let len = self.groups.len();
+        if threads == 1 || len <= WORTH_WAKING {
+            return Vec::new();
+        }
+        let most = (len / (threads * PER_THREAD)).max(WORTH_WAKING / 4);
+        subtrees(len, |s| self.groups[s].parent, Range::len, most)
+    }
+
+    /// Numbers what is left, and `paths` with it; a merged supernode's children hang on the group it joined.
+    fn renumber(&mut self, paths: &mut [Path]) {
+        let groups = &mut self.groups;
+        let mut left = groups.iter().filter(|group| group.pivots != 0).count();
+        for s in (0..groups.len()).rev() {
+            let Supernode {
+                parent,
+                pivots,
+                link,
+                ..
+            } = groups[s];
+            if pivots == 0 {
+                groups[s].link = groups[link as usize].link;
+                continue;
+            }
+            left -= 1;
+            if parent != NONE {
+                groups[s].parent = groups[parent as usize].link;
+            }
+            groups[s].link = left as u32;
+        }
+        let mut count = 0;
+        for s in 0..groups.len() {
+            if groups[s].pivots != 0 {
+                groups[count] = Supernode {
+                    last_child: NONE,
+                    link: NONE,
+                    ..groups[s]
+                };
+                if !paths.is_empty() {
+                    paths[count] = paths[s];
+                }
+                count += 1;
+            }
+        }
+        groups.truncate(count);
+    }
+}
+
+/// Takes the next `len` of a slice out of it, behind so many others; of an empty one none.
+fn cut<'a, T>(left: &mut &'a mut [T], skipped: usize, len: usize) -> &'a mut [T] {
+    if left.is_empty() {
+        return &mut [];
+    }
+    let (taken, rest) = std::mem::take(left)[skipped..].split_at_mut(len);
+    *left = rest;
+    taken
+}
+
+/// Finds the fundamental supernodes of a postordered elimination tree with column counts, and
+/// merges them. With `threads` above 1, those of the current rayon pool share the work; the result is the same.
+pub(crate) fn supernodes(
+    parent: &[u32],
+    counts: &[u32],
+    options: &TreeOptions,
+    threads: usize,
+) -> Supernodes {
+    let mut supernodes = Supernodes::fundamental(parent, counts);
+    let Some(path) = &options.path else {
+        supernodes.merge(options, &[], &mut [], threads);
+        return supernodes;
+    };
+    let mut paths = vec![Path::default(); supernodes.groups.len()];
+    supernodes.merge(options, &[], &mut paths, threads);
+    // And once more what leaves the longest path as it is.
+    let latest = path.latest_ends(&supernodes.groups, &paths);
+    supernodes.merge(options, &latest, &mut paths, threads);
+    supernodes
+}
+
+/// Groups on the way up their forest, or a part of it, each merged with those of its children that are better part of it.
 struct Merging<'a> {
     options: &'a TreeOptions,
-    groups: Vec<Group>,
+    groups: &'a mut [Supernode],
     /// When each ends, if that counts, and when its children do.
-    paths: Vec<(End, Ends)>,
-    /// Of each number by which parents are known: the last of the children so far, and once the parent is complete, itself.
-    slots: Vec<u32>,
-    /// The fundamental supernode that comes after each in its group, or `NONE`.
-    next: Vec<u32>,
-    num_merged: usize,
+    paths: &'a mut [Path],
+    /// The number of the first group here.
+    offset: usize,
+    next: &'a [AtomicU32],
     /// The children of the group at hand, which of them are to be merged, and when the last of them end, as many as there are.
     candidates: Vec<u32>,
     marks: Vec<bool>,
@@ -148,69 +272,89 @@ struct Merging<'a> {
 }
 
 impl<'a> Merging<'a> {
-    fn new(options: &'a TreeOptions, num_slots: usize, next: Vec<u32>) -> Self {
+    /// Of groups whose first is number `offset`.
+    fn new(
+        options: &'a TreeOptions,
+        offset: usize,
+        groups: &'a mut [Supernode],
+        paths: &'a mut [Path],
+        next: &'a [AtomicU32],
+    ) -> Self {
         Self {
             options,
-            groups: Vec::new(),
-            paths: Vec::new(),
-            slots: vec![NONE; num_slots],
+            groups,
+            paths,
+            offset,
             next,
-            num_merged: 0,
             candidates: Vec::new(),
             marks: Vec::new(),
             last: Vec::new(),
         }
     }
 
-    /// Adds the next supernode, whose children are all there and know it by `slot`. With what is merged into it, it may end at
-    /// `latest`, or when it would end without.
-    fn add(&mut self, slot: usize, mut group: Group, latest: f64) {
-        let s = self.groups.len() as u32;
-        let last_child = std::mem::replace(&mut self.slots[slot], s);
+    /// Merges into the group `s` here, all of whose children are complete and hang on it, and hangs it on its parent if that is
+    /// here.
+    fn complete(&mut self, s: usize, latest: Option<f64>) {
+        let mut group = self.groups[s];
         self.candidates.clear();
-        let mut child = last_child;
+        let mut child = group.last_child;
         while child != NONE {
             self.candidates.push(child);
             child = std::mem::replace(&mut self.groups[child as usize].link, NONE);
         }
-        // The largest first: it costs the fewest zeros.
-        if self.candidates.len() > 1 {
-            let groups = &self.groups;
-            self.candidates
-                .sort_unstable_by_key(|&c| (u32::MAX - groups[c as usize].below, c));
+        if self.candidates.is_empty() {
+            if let Some(path) = &self.options.path {
+                let none = Ends::default();
+                self.paths[s] = packed(path.end(group.pivots, group.below, &none), &none);
+            }
+        } else {
+            // The largest first: it costs the fewest zeros.
+            if self.candidates.len() > 1 {
+                let groups = &self.groups;
+                self.candidates
+                    .sort_unstable_by_key(|&c| (u32::MAX - groups[c as usize].below, c));
+            }
+            match &self.options.path {
+                Some(path) => self.paths[s] = self.mark_on_paths(path, &group, latest),
+                None => self.mark(&group),
+            }
+            self.merge(&mut group, s);
+            self.groups[s] = group;
         }
-        match &self.options.path {
-            Some(path) => self.mark_on_paths(path, &group, latest),
-            None => self.mark(&group),
+        if (group.parent as usize) < self.offset + self.groups.len() {
+            self.hang(s);
         }
-        self.merge(&mut group);
-        if group.parent != NONE {
-            group.link = std::mem::replace(&mut self.slots[group.parent as usize], s);
+    }
+
+    /// Makes the group `s` here, which is complete, a child of its parent, which is here, too.
+    fn hang(&mut self, s: usize) {
+        let above = self.groups[s].parent;
+        if above != NONE {
+            let last = &mut self.groups[above as usize - self.offset].last_child;
+            self.groups[s].link = std::mem::replace(last, s as u32);
         }
-        self.groups.push(group);
     }
 
     /// Marks candidates that are better part of the group, if that lets it end early enough: all that would be, or else one after
-    /// another.
-    fn mark_on_paths(&mut self, path: &PathCosts, group: &Group, latest: f64) {
+    /// another. When it and its children end then.
+    fn mark_on_paths(&mut self, path: &PathCosts, group: &Supernode, latest: Option<f64>) -> Path {
         let mut unmerged = Ends::default();
         for &c in &self.candidates {
-            unmerged.add(self.paths[c as usize].0);
+            unmerged.add(unpacked(&self.paths[c as usize]).0);
         }
-        let unmerged = path.end(group.size.pivots, group.below, &unmerged);
-        let is_early = |end: End| {
-            end.seconds <= latest.max(unmerged.seconds) && end.is_large == unmerged.is_large
-        };
+        let unmerged = path.end(group.pivots, group.below, &unmerged);
+        let latest = latest.map_or(unmerged.seconds, |latest| latest.max(unmerged.seconds));
+        let is_early = |end: End| end.seconds <= latest && end.is_large == unmerged.is_large;
         self.mark(group);
         let mut children = Ends::default();
-        let mut pivots = group.size.pivots;
+        let mut pivots = group.pivots;
         for (&c, &is_marked) in self.candidates.iter().zip(&self.marks) {
-            let (of_child, below_child) = &self.paths[c as usize];
+            let (of_child, below_child) = unpacked(&self.paths[c as usize]);
             if is_marked {
-                pivots += self.groups[c as usize].size.pivots;
-                children = children.and(below_child);
+                pivots += self.groups[c as usize].pivots;
+                children = children.and(&below_child);
             } else {
-                children.add(*of_child);
+                children.add(of_child);
             }
         }
         let mut end = path.end(pivots, group.below, &children);
@@ -220,14 +364,14 @@ impl<'a> Merging<'a> {
             });
             end = path.end(pivots, group.below, &children);
         }
-        self.paths.push((end, children));
+        packed(end, &children)
     }
 
     /// Marks one candidate after another that is better part of the group, and with whose pivots and children it ends early
     /// enough; returns the pivots and children of the group then.
     fn mark_in_turn(
         &mut self,
-        group: &Group,
+        group: &Supernode,
         is_early: impl Fn(u32, &Ends) -> bool,
     ) -> (u32, Ends) {
         // Entry i is of the last i candidates.
@@ -235,34 +379,34 @@ impl<'a> Merging<'a> {
         self.last.push(Ends::default());
         for (at, &c) in self.candidates.iter().rev().enumerate() {
             let mut ends = self.last[at];
-            ends.add(self.paths[c as usize].0);
+            ends.add(unpacked(&self.paths[c as usize]).0);
             self.last.push(ends);
         }
         self.marks.clear();
-        let mut size = group.size;
+        let mut size = group.size();
         let mut children = Ends::default();
         for (at, &c) in self.candidates.iter().enumerate() {
-            let (of_child, below_child) = &self.paths[c as usize];
+            let (of_child, below_child) = unpacked(&self.paths[c as usize]);
             let joined = self.joined(size, group.below, &self.groups[c as usize]);
             let joined = joined.filter(|joined| {
                 let others = &self.last[self.candidates.len() - at - 1];
-                is_early(joined.pivots, &children.and(others).and(below_child))
+                is_early(joined.pivots, &children.and(others).and(&below_child))
             });
             self.marks.push(joined.is_some());
             if let Some(joined) = joined {
                 size = joined;
-                children = children.and(below_child);
+                children = children.and(&below_child);
             } else {
-                children.add(*of_child);
+                children.add(of_child);
             }
         }
         (size.pivots, children)
     }
 
     /// Marks candidates that are better part of the group.
-    fn mark(&mut self, group: &Group) {
+    fn mark(&mut self, group: &Supernode) {
         self.marks.clear();
-        let mut size = group.size;
+        let mut size = group.size();
         for &c in &self.candidates {
             let joined = self.joined(size, group.below, &self.groups[c as usize]);
             self.marks.push(joined.is_some());
@@ -271,14 +415,14 @@ impl<'a> Merging<'a> {
     }
 
     /// What a group of this size becomes with a child, if that is better part of it.
-    fn joined(&self, size: Size, below: u32, child: &Group) -> Option<Size> {
-        let pivots = child.size.pivots + size.pivots;
+    fn joined(&self, size: Size, below: u32, child: &Supernode) -> Option<Size> {
+        let pivots = child.pivots + size.pivots;
         let entries = front_entries(pivots, below);
-        let structural = child.size.structural + size.structural;
+        let structural = child.structural + size.structural;
         let pays = worth_merging(
             &self.options.cost,
             self.options,
-            (child.size.pivots, child.below),
+            (child.pivots, child.below),
             (size.pivots, below),
             entries - structural,
             entries,
@@ -286,9 +430,8 @@ impl<'a> Merging<'a> {
         pays.then_some(Size { pivots, structural })
     }
 
-    /// Merges the marked candidates.
-    fn merge(&mut self, group: &mut Group) {
-        let number = self.groups.len() as u32;
+    /// Merges the marked candidates into the group `s` here.
+    fn merge(&mut self, group: &mut Supernode, s: usize) {
         for (&c, _) in self
             .candidates
             .iter()
@@ -296,46 +439,14 @@ impl<'a> Merging<'a> {
             .filter(|(_, mark)| **mark)
         {
             let child = &mut self.groups[c as usize];
-            group.size.pivots += child.size.pivots;
-            group.size.structural += child.size.structural;
-            child.link = number;
-            // What is merged stands before the group it joins.
+            group.pivots += std::mem::take(&mut child.pivots);
+            group.structural += child.structural;
+            child.link = (self.offset + s) as u32;
+            // What is merged stands before the group it joins. No other thread has a group with these.
             let [first, last] = child.ends;
-            self.next[last as usize] = std::mem::replace(&mut group.ends[0], first);
-            self.num_merged += 1;
+            let before = std::mem::replace(&mut group.ends[0], first);
+            self.next[last as usize].store(before, Ordering::Relaxed);
         }
-    }
-
-    /// Numbers what is left; a merged supernode's children hang on the group it joined.
-    fn finish(mut self, first: Vec<u32>) -> Supernodes {
-        let mut left = self.groups.len() - self.num_merged;
-        let mut result = Supernodes {
-            parent: vec![NONE; left],
-            pivots: vec![0; left],
-            below: vec![0; left],
-            ends: vec![[NONE; 2]; left],
-            structural: vec![0; left],
-            next: self.next,
-            first,
-        };
-        for s in (0..self.groups.len()).rev() {
-            let of = &self.groups[s];
-            if of.link != NONE {
-                self.groups[s].link = self.groups[of.link as usize].link;
-                continue;
-            }
-            left -= 1;
-            if of.parent != NONE {
-                let above = self.slots[of.parent as usize] as usize;
-                result.parent[left] = self.groups[above].link;
-            }
-            result.pivots[left] = of.size.pivots;
-            result.below[left] = of.below;
-            result.ends[left] = of.ends;
-            result.structural[left] = of.size.structural;
-            self.groups[s].link = left as u32;
-        }
-        result
     }
 }
 
@@ -400,7 +511,7 @@ mod tests {
                 tiny_zero_fraction: 0.0,
                 ..TreeOptions::default()
             };
-            supernodes(&parent, &counts, &options).pivots
+            pivots_of(&(parent.to_vec(), counts.to_vec()), &options)
         };
         assert_eq!(pivots(4), [4, 6]);
         assert_eq!(pivots(3), [4, 4, 2]);
@@ -415,7 +526,8 @@ mod tests {
     }
 
     fn pivots_of(forest: &(Vec<u32>, Vec<u32>), options: &TreeOptions) -> Vec<u32> {
-        supernodes(&forest.0, &forest.1, options).pivots
+        let found = supernodes(&forest.0, &forest.1, options, 1);
+        found.groups.iter().map(|group| group.pivots).collect()
     }
 
     #[test]
@@ -492,20 +604,23 @@ mod tests {
                 &parent,
                 &counts,
                 &TreeOptions { merged_pivots: 0, ..TreeOptions::default() },
+                1,
             );
             let options = on_paths(zero_fraction, zero_fraction);
-            let merged = supernodes(&parent, &counts, &options);
+            let merged = supernodes(&parent, &counts, &options, 1);
+            let shown = |of: &Supernodes| format!("{:?} {:?}", of.groups, of.next);
+            prop_assert_eq!(shown(&supernodes(&parent, &counts, &options, 3)), shown(&merged));
             prop_assert!(COSTS.longest(&merged) <= COSTS.longest(&apart));
             let mut columns = Vec::new();
-            for s in 0..merged.parent.len() {
+            for (s, group) in merged.groups.iter().enumerate() {
                 let before = columns.len();
                 columns.extend(merged.columns(s).flatten());
-                prop_assert_eq!(columns.len() - before, merged.pivots[s] as usize);
+                prop_assert_eq!(columns.len() - before, group.pivots as usize);
             }
             columns.sort_unstable();
             prop_assert_eq!(columns, (0..n).collect::<Vec<_>>());
             let largest = |of: &Supernodes| {
-                let rows = of.pivots.iter().zip(&of.below).map(|(k, c)| k + c);
+                let rows = of.groups.iter().map(|group| group.pivots + group.below);
                 rows.max().unwrap()
             };
             if largest(&apart) <= COSTS.small_rows {

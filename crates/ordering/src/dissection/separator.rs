@@ -19,7 +19,6 @@ use std::collections::BinaryHeap;
 use luge_sparse::{CancelFlag, Cancelled};
 
 use super::graph::WeightedGraph;
-use crate::parts::join_if;
 
 /// Where a vertex is: in part 0 or 1, or between them.
 pub(super) type Side = u8;
@@ -67,8 +66,8 @@ impl Random {
 }
 
 /// A division of the vertices, in which no edge joins the two parts.
-struct Division {
-    side: Vec<Side>,
+pub(super) struct Division {
+    pub side: Vec<Side>,
     /// Weight of each side.
     weight: [u64; 3],
     /// All vertices of the separator, perhaps more than once, and perhaps others.
@@ -76,6 +75,15 @@ struct Division {
 }
 
 impl Division {
+    /// The better one of two.
+    pub fn lighter(first: Self, second: Self) -> Self {
+        if second.badness() < first.badness() {
+            second
+        } else {
+            first
+        }
+    }
+
     /// The most that a part may weigh.
     fn limit(&self) -> u64 {
         (LARGEST_PART * (self.weight[0] + self.weight[1]) as f64) as u64
@@ -99,43 +107,13 @@ impl Division {
     }
 }
 
-/// The side of each vertex; no edge joins the two parts. A part may be empty. Large graphs are coarsened on the current
+/// A division without an edge from one part to the other. A part may be empty. Large graphs are coarsened on the current
 /// rayon pool if `parallel`; the result is the same.
 ///
 /// # Errors
 ///
 /// [`Cancelled`].
-pub(super) fn separate(
-    graph: &WeightedGraph,
-    random: &mut Random,
-    parallel: bool,
-    cancel: &CancelFlag,
-) -> Result<Vec<Side>, Cancelled> {
-    Ok(divided(graph, random, parallel, cancel)?.side)
-}
-
-/// Likewise, the better one of two attempts, which are made at once if `parallel`.
-///
-/// # Errors
-///
-/// [`Cancelled`].
-pub(super) fn lighter_of_two(
-    graph: &WeightedGraph,
-    seed: u64,
-    parallel: bool,
-    cancel: &CancelFlag,
-) -> Result<Vec<Side>, Cancelled> {
-    let attempt = |seed| divided(graph, &mut Random::new(seed), parallel, cancel);
-    let (first, second) = join_if(parallel, || attempt(seed), || attempt(!seed));
-    let (first, second) = (first?, second?);
-    Ok(if second.badness() < first.badness() {
-        second.side
-    } else {
-        first.side
-    })
-}
-
-fn divided(
+pub(super) fn divided(
     graph: &WeightedGraph,
     random: &mut Random,
     parallel: bool,
@@ -176,8 +154,27 @@ fn divided(
     Ok(division)
 }
 
-/// What the separator loses in weight by a move, and the vertex that moves.
-type Move = (i64, u32);
+/// What the separator loses in weight by the move of a vertex, and this: moves are ordered by the one, then by the other. All
+/// vertices together weigh less than 2³¹, as many as the graph has to begin with.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Move(u64);
+
+impl Move {
+    /// Added to a gain, to make it positive.
+    const ZERO: i64 = 1 << 31;
+
+    fn new(gain: i64, v: u32) -> Self {
+        Self(((gain + Self::ZERO) as u64) << 32 | u64::from(v))
+    }
+
+    fn gain(self) -> i64 {
+        (self.0 >> 32) as i64 - Self::ZERO
+    }
+
+    fn vertex(self) -> u32 {
+        self.0 as u32
+    }
+}
 
 /// Moves vertices from the separator to one part after another.
 struct Refiner {
@@ -205,19 +202,24 @@ impl Refiner {
 
     /// Enters vertex `v` of the separator for a move to the part `to`.
     fn enter(&mut self, graph: &WeightedGraph, division: &Division, v: u32, to: Side) {
-        self.pulled[v as usize] = graph
-            .neighbours(v)
-            .iter()
-            .filter(|&&u| division.side[u as usize] == 1 - to)
-            .map(|&u| graph.weight[u as usize])
-            .sum();
-        self.moves.push((self.gain(graph, v), v));
+        let pulled = |&u: &u32| {
+            let weight = graph.weight[u as usize];
+            // No branch could be foretold.
+            if division.side[u as usize] == 1 - to {
+                weight
+            } else {
+                0
+            }
+        };
+        self.pulled[v as usize] = graph.neighbours(v).iter().map(pulled).sum();
+        self.moves.push(Move::new(self.gain(graph, v), v));
     }
 
     /// Takes out the best move.
     fn best(&mut self, graph: &WeightedGraph, division: &Division) -> Option<u32> {
-        while let Some((gain, v)) = self.moves.pop() {
-            if division.side[v as usize] == SEPARATOR && gain == self.gain(graph, v) {
+        while let Some(best) = self.moves.pop() {
+            let v = best.vertex();
+            if division.side[v as usize] == SEPARATOR && best.gain() == self.gain(graph, v) {
                 return Some(v);
             }
         }
@@ -240,7 +242,7 @@ impl Refiner {
                 if division.side[w as usize] == SEPARATOR {
                     // All of these have been entered.
                     self.pulled[w as usize] -= weight;
-                    self.moves.push((self.gain(graph, w), w));
+                    self.moves.push(Move::new(self.gain(graph, w), w));
                 }
             }
             self.enter(graph, division, u, to);
@@ -393,6 +395,12 @@ mod tests {
         )
     }
 
+    fn sides(graph: &WeightedGraph, seed: u64) -> Vec<Side> {
+        let mut random = Random::new(seed);
+        let division = divided(graph, &mut random, false, &CancelFlag::new());
+        division.unwrap().side
+    }
+
     /// Weights of the sides; no edge may join the parts.
     fn checked(graph: &WeightedGraph, side: &[Side]) -> [u64; 3] {
         let mut weight = [0; 3];
@@ -422,7 +430,7 @@ mod tests {
                 })
             });
             let graph = graph(copies * n, edges);
-            let side = separate(&graph, &mut Random::new(seed), false, &CancelFlag::new()).unwrap();
+            let side = sides(&graph, seed);
             prop_assert_eq!(side.len(), graph.len());
             checked(&graph, &side);
         }
@@ -486,8 +494,7 @@ mod tests {
         for (nx, ny) in [(30, 30), (100, 100), (20, 300)] {
             let graph = grid(nx, ny);
             for seed in 0..4 {
-                let side =
-                    separate(&graph, &mut Random::new(seed), false, &CancelFlag::new()).unwrap();
+                let side = sides(&graph, seed);
                 let [a, b, separator] = checked(&graph, &side);
                 // The weights of a column average two.
                 let shortest = 2 * u64::from(nx.min(ny));
@@ -501,7 +508,7 @@ mod tests {
     fn separate_components_need_no_separator() {
         let pieces = (0..4000).filter(|v| v % 20 != 19).map(|v| (v, v + 1));
         let graph = graph(4000, pieces);
-        let side = separate(&graph, &mut Random::new(1), false, &CancelFlag::new()).unwrap();
+        let side = sides(&graph, 1);
         let [a, b, separator] = checked(&graph, &side);
         assert!(separator <= 3, "{separator}");
         assert!(a.max(b) as f64 <= LARGEST_PART * (a + b) as f64);
@@ -511,7 +518,7 @@ mod tests {
     fn stars_are_divided_at_their_hubs() {
         let leaves = (2..1000).map(|v| (v % 2, v));
         let graph = graph(1000, leaves.chain([(0, 1)]));
-        let side = separate(&graph, &mut Random::new(1), false, &CancelFlag::new()).unwrap();
+        let side = sides(&graph, 1);
         let [a, b, separator] = checked(&graph, &side);
         assert!(separator <= 6 && a.min(b) > 0, "{separator}, {a} and {b}");
     }

@@ -164,20 +164,18 @@ impl WeightedGraph {
             if mate[v as usize] != NONE {
                 continue;
             }
-            let weight = self.weight[v as usize];
-            // Of equally heavy edges the one to the lightest vertex.
-            let mut best = (0, u32::MAX);
+            let room = most.saturating_sub(self.weight[v as usize]);
+            // Of equally heavy edges the one to the lightest vertex. All is looked up, since no branch could be foretold.
+            let mut best = 0;
             let mut partner = v;
-            for q in self.range(v) {
-                let u = self.idx[q];
+            let range = self.range(v);
+            for (&u, &edge) in self.idx[range.clone()].iter().zip(&self.edge_weight[range]) {
                 let other = self.weight[u as usize];
-                if mate[u as usize] == NONE && weight + other <= most {
-                    let edge = self.edge_weight[q];
-                    if edge > best.0 || edge == best.0 && other < best.1 {
-                        best = (edge, other);
-                        partner = u;
-                    }
-                }
+                let is_free = (mate[u as usize] == NONE) & (other <= room);
+                let rank = u64::from(edge) << 32 | u64::from(!other);
+                let rank = if is_free { rank } else { 0 };
+                partner = if rank > best { u } else { partner };
+                best = best.max(rank);
             }
             num_single += usize::from(partner == v);
             mate[v as usize] = partner;
@@ -297,43 +295,84 @@ impl WeightedGraph {
         range: Range<usize>,
         cancel: &CancelFlag,
     ) -> Self {
-        let most = self.idx.len() * range.len() / pairs.len().max(1);
-        let mut coarse = Self {
-            ptr: Vec::with_capacity(range.len() + 1),
-            idx: Vec::with_capacity(most),
-            edge_weight: Vec::with_capacity(most),
-            weight: Vec::with_capacity(range.len()),
-        };
-        coarse.ptr.push(0);
+        let vertices = |c: usize| pairs[c].iter().copied().filter(|&v| v != NONE);
+        let in_lists = range.clone().flat_map(vertices);
+        let most = in_lists.map(|v| self.range(v).len()).sum::<usize>() + 1;
+        let (mut idx, mut edge_weight) = (vec![0; most], vec![0; most]);
+        let mut ptr = Vec::with_capacity(range.len() + 1);
+        let mut weight = Vec::with_capacity(range.len());
+        ptr.push(0);
         // One more than the place of the edge to a pair, if that is beyond the start of the list.
         let mut place = vec![0u32; pairs.len()];
+        let mut len = 0;
         for c in range {
             if c.is_multiple_of(STRIDE) && cancel.is_cancelled() {
                 break;
             }
-            let start = coarse.idx.len() as u32;
-            let mut weight = 0;
-            for &v in pairs[c].iter().filter(|&&v| v != NONE) {
-                weight += self.weight[v as usize];
-                for q in self.range(v) {
-                    let d = map[self.idx[q] as usize];
-                    if d as usize == c {
-                        continue;
-                    }
-                    let place = &mut place[d as usize];
-                    if *place > start {
-                        coarse.edge_weight[*place as usize - 1] += self.edge_weight[q];
-                    } else {
-                        coarse.idx.push(d);
-                        coarse.edge_weight.push(self.edge_weight[q]);
-                        *place = coarse.idx.len() as u32;
-                    }
-                }
+            let mut list = CoarseList {
+                start: len,
+                len,
+                idx: &mut idx,
+                edge_weight: &mut edge_weight,
+                place: &mut place,
+            };
+            // Edges within the pair go to the end of all, where no list comes to.
+            list.place[c] = most as u32;
+            for v in vertices(c) {
+                let range = self.range(v);
+                list.add(map, &self.idx[range.clone()], &self.edge_weight[range]);
             }
-            coarse.ptr.push(coarse.idx.len());
-            coarse.weight.push(weight);
+            len = list.len;
+            place[c] = 0;
+            ptr.push(len as usize);
+            weight.push(vertices(c).map(|v| self.weight[v as usize]).sum());
         }
-        coarse
+        idx.truncate(len as usize);
+        edge_weight.truncate(len as usize);
+        Self {
+            ptr,
+            idx,
+            edge_weight,
+            weight,
+        }
+    }
+}
+
+/// The list of a vertex of a coarser graph, behind those of others.
+struct CoarseList<'a> {
+    start: u32,
+    /// Where it ends.
+    len: u32,
+    idx: &'a mut [u32],
+    edge_weight: &'a mut [u32],
+    /// By vertex of the coarser graph: one more than its place in `idx`, if that is beyond the start of the list.
+    place: &'a mut [u32],
+}
+
+impl CoarseList<'_> {
+    /// Adds the edges of a vertex, the ends of which `map` numbers.
+    fn add(&mut self, map: &[u32], ends: &[u32], weights: &[u32]) {
+        let Self {
+            start,
+            idx,
+            edge_weight,
+            place,
+            ..
+        } = self;
+        let mut len = self.len;
+        for (&u, &edge) in ends.iter().zip(weights) {
+            let d = map[u as usize];
+            let known = place[d as usize];
+            // No branch could be foretold.
+            let is_new = known <= *start;
+            let at = if is_new { len } else { known - 1 };
+            idx[at as usize] = d;
+            let sum = &mut edge_weight[at as usize];
+            *sum = edge + if is_new { 0 } else { *sum };
+            place[d as usize] = at + 1;
+            len += u32::from(is_new);
+        }
+        self.len = len;
     }
 }
 

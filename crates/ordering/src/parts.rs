@@ -20,6 +20,17 @@ pub(crate) fn join_if<A: Send, B: Send>(
     }
 }
 
+/// In how many parts of at least `least` elements so many are shared out on the current pool, if `parallel`.
+pub(crate) fn num_parts(len: usize, least: usize, parallel: bool) -> usize {
+    // Very few in tests, so that small matrices are shared there.
+    let least = if cfg!(test) { 2 } else { least };
+    if parallel {
+        (len / least).clamp(1, 2 * rayon::current_num_threads())
+    } else {
+        1
+    }
+}
+
 /// Calls `make` on parts of `0..len` of at least `least` elements, at once if `parallel`, and returns the results in order.
 /// For the same numbers and pool the parts are the same.
 pub(crate) fn by_parts<T: Send>(
@@ -28,13 +39,7 @@ pub(crate) fn by_parts<T: Send>(
     parallel: bool,
     make: impl Fn(Range<usize>) -> T + Sync,
 ) -> Vec<T> {
-    // Very few in tests, so that small matrices are shared there.
-    let least = if cfg!(test) { 2 } else { least };
-    let num_parts = if parallel {
-        (len / least).clamp(1, 2 * rayon::current_num_threads())
-    } else {
-        1
-    };
+    let num_parts = num_parts(len, least, parallel);
     if num_parts == 1 {
         return vec![make(0..len)];
     }

@@ -10,6 +10,7 @@
 //! column of the Cholesky factor.
 
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
 
@@ -21,7 +22,7 @@ use super::domains::Eliminated;
 use super::graph::STRIDE;
 use crate::elimination::weighted_forest;
 use crate::graph::{Graph, dense_limit};
-use crate::parts::{WORTH_SHARING, by_parts, joined_lists};
+use crate::parts::{WORTH_SHARING, by_parts, joined_lists, num_parts};
 
 /// Vertices whose neighbours weigh more than this are left.
 const MOST_NEIGHBOURS: usize = 12;
@@ -137,6 +138,45 @@ fn first_alike(graph: &Graph, parallel: bool) -> Vec<u32> {
     by_parts(n, PART / 4, parallel, find).concat()
 }
 
+/// Which vertices were met on the way, for parts of the work that go on at once. What one has written is left for the next, so a
+/// stamp is used once.
+struct Met {
+    num_vertices: usize,
+    /// Those that no part uses.
+    idle: Mutex<Vec<Vec<u32>>>,
+    last_stamp: u32,
+}
+
+impl Met {
+    fn new(num_vertices: usize) -> Self {
+        Self {
+            num_vertices,
+            idle: Mutex::default(),
+            last_stamp: 0,
+        }
+    }
+
+    /// So many stamps that nobody has used, from the one after this on.
+    fn stamps(&mut self, count: u32) -> u32 {
+        let Some(last) = self.last_stamp.checked_add(count) else {
+            *self = Self::new(self.num_vertices);
+            return self.stamps(count);
+        };
+        std::mem::replace(&mut self.last_stamp, last)
+    }
+
+    /// The last stamp of each vertex, for the time of a part.
+    fn with<R>(&self, part: impl FnOnce(&mut [u32]) -> R) -> R {
+        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = idle().pop();
+        // Zeros are asked for from the system: pages that nobody writes to cost nothing.
+        let mut stamps = taken.unwrap_or_else(|| vec![0; self.num_vertices]);
+        let result = part(&mut stamps);
+        idle().push(stamps);
+        result
+    }
+}
+
 /// The lists of the vertices `kept`, in that order, after the elimination of those whose number in `new_number` is
 /// [`PIVOT`]; vertices without a number are left out. And the sums of the neighbours' weights, given by new number.
 ///
@@ -148,15 +188,14 @@ fn next_lists<'a>(
     kept: &[u32],
     new_number: &[u32],
     weight: &[u32],
-    parallel: bool,
+    (met, parallel): (&mut Met, bool),
     cancel: &CancelFlag,
 ) -> Result<(Lists, Vec<u32>), Cancelled> {
-    let make = |range: Range<usize>| {
+    let before = met.stamps(kept.len() as u32);
+    let make = |range: Range<usize>, seen: &mut [u32]| {
         let mut idx = Vec::new();
         let mut ends = Vec::with_capacity(range.len());
         let mut degrees = Vec::with_capacity(range.len());
-        // By number: the last vertex whose list it came into.
-        let mut seen = vec![NONE; kept.len()];
         for (&u, own) in kept[range.clone()].iter().zip(range.start as u32..) {
             if (own as usize).is_multiple_of(STRIDE) && cancel.is_cancelled() {
                 break;
@@ -171,16 +210,17 @@ fn next_lists<'a>(
                 }
             }
             if meets_pivot {
-                seen[own as usize] = own;
+                let stamp = before + 1 + own;
+                seen[own as usize] = stamp;
                 for &w in &idx[start..] {
-                    seen[w as usize] = own;
+                    seen[w as usize] = stamp;
                 }
                 let is_pivot = |w: &&u32| new_number[**w as usize] == PIVOT;
                 for &pivot in list_of(u).iter().filter(is_pivot) {
                     for &w in list_of(pivot) {
                         let number = new_number[w as usize];
-                        if number != NONE && seen[number as usize] != own {
-                            seen[number as usize] = own;
+                        if number != NONE && seen[number as usize] != stamp {
+                            seen[number as usize] = stamp;
                             idx.push(number);
                         }
                     }
@@ -196,7 +236,10 @@ fn next_lists<'a>(
         }
         ((idx, ends), degrees)
     };
-    let parts = by_parts(kept.len(), LISTS, parallel, make);
+    let met = &*met;
+    let parts = by_parts(kept.len(), LISTS, parallel, |range| {
+        met.with(|seen| make(range, seen))
+    });
     cancel.check()?;
     let (lists, degrees): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
     let (ptr, idx) = joined_lists(lists);
@@ -361,8 +404,15 @@ impl Reduction {
         cancel.check()?;
         let list_of = |v: u32| graph.neighbours(v as usize);
         let left_weight: Vec<u32> = vertices.iter().map(|&v| weight[v as usize]).collect();
-        let (lists, degree) =
-            next_lists(list_of, &vertices, &numbers, &left_weight, parallel, cancel)?;
+        let mut met = Met::new(n);
+        let (lists, degree) = next_lists(
+            list_of,
+            &vertices,
+            &numbers,
+            &left_weight,
+            (&mut met, parallel),
+            cancel,
+        )?;
         let mut left = Left {
             lists,
             vertices,
@@ -398,7 +448,14 @@ impl Reduction {
             }
             cancel.check()?;
             let list_of = |v| left.lists.of(v);
-            let (lists, degree) = next_lists(list_of, &kept, &numbers, &weight, parallel, cancel)?;
+            let (lists, degree) = next_lists(
+                list_of,
+                &kept,
+                &numbers,
+                &weight,
+                (&mut met, parallel),
+                cancel,
+            )?;
             if lists.idx.len() > left.lists.idx.len()
                 && n > (MOST_DISSECTED * graph.len() as f64) as usize
             {
@@ -562,44 +619,60 @@ impl Reduction {
             // Those of many neighbours stand for themselves, and weigh nothing.
             place += self.weight[vertices[t as usize] as usize].max(1);
         }
-        let make = |range: Range<usize>| {
-            let mut order = Vec::with_capacity(2 * range.len());
-            let mut forest = EliminationForest {
-                parent: Vec::with_capacity(2 * range.len()),
-                counts: Vec::with_capacity(2 * range.len()),
-            };
-            for &t in &post[range] {
+        let mut order = vec![0; n];
+        let mut forest = EliminationForest {
+            parent: vec![0; n],
+            counts: vec![0; n],
+        };
+        type Columns<'a> = [&'a mut [u32]; 3];
+        let fill = |part: &[u32], [order, above, counts_of]: Columns<'_>| {
+            let start = part.first().map_or(0, |&t| first_place[t as usize]);
+            for &t in part {
                 let t = t as usize;
                 let mut v = vertices[t];
                 let mut place = first_place[t];
                 let mut count = counts[t];
                 loop {
-                    order.push(v);
-                    forest.counts.push(count);
+                    let at = (place - start) as usize;
+                    order[at] = v;
+                    counts_of[at] = count;
                     v = next[v as usize];
                     if v == NONE {
+                        above[at] = match parent[t] {
+                            NONE => NONE,
+                            p => first_place[p as usize],
+                        };
                         break;
                     }
                     place += 1;
                     count -= 1;
-                    forest.parent.push(place);
+                    above[at] = place;
                 }
-                forest.parent.push(match parent[t] {
-                    NONE => NONE,
-                    above => first_place[above as usize],
-                });
             }
-            (order, forest)
         };
-        let mut order = Vec::with_capacity(n);
-        let mut forest = EliminationForest {
-            parent: Vec::with_capacity(n),
-            counts: Vec::with_capacity(n),
-        };
-        for (of_part, forest_of_part) in by_parts(post.len(), PART / 4, parallel, make) {
-            order.extend(of_part);
-            forest.parent.extend(forest_of_part.parent);
-            forest.counts.extend(forest_of_part.counts);
+        let mut columns: Columns<'_> = [&mut order, &mut forest.parent, &mut forest.counts];
+        let num_parts = num_parts(post.len(), PART / 4, parallel);
+        let len = post.len().div_ceil(num_parts).max(1);
+        let mut parts = Vec::with_capacity(num_parts);
+        let mut end = 0;
+        for (k, part) in post.chunks(len).enumerate() {
+            let next = post.get((k + 1) * len);
+            let next = next.map_or(n, |&t| first_place[t as usize] as usize);
+            let of_part = columns.each_mut().map(|all| {
+                let (of_part, rest) = std::mem::take(all).split_at_mut(next - end);
+                *all = rest;
+                of_part
+            });
+            parts.push((part, of_part));
+            end = next;
+        }
+        if parts.len() > 1 {
+            let parts = parts.into_par_iter();
+            parts.for_each(|(part, columns)| fill(part, columns));
+        } else {
+            for (part, columns) in parts {
+                fill(part, columns);
+            }
         }
         (order, forest)
     }

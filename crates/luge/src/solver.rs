@@ -466,7 +466,11 @@ impl Solver {
         let bytes = Symmetry::search_bytes(kind, order, entries);
         let of_search = limits.reserve(bytes, "ordering")?;
         let known = matrix.map(|_| &*in_wide);
-        let found = Symmetry::find(kind, &pattern, by_columns, known, &limits.cancel)?;
+        let found = self
+            .threads
+            .run(nnz as f64 * PATTERN_PER_ENTRY, |threads| {
+                Symmetry::find(kind, &pattern, by_columns, known, threads, &limits.cancel)
+            })?;
         if let Some((mut symmetry, whole)) = found {
             if self.options.regularization.is_some() {
                 symmetry.kind = SymmetricKind::Signed;

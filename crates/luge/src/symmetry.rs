@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use luge_sparse::{CancelFlag, Cancelled, CompressedPattern, Form, Scalar};
+use rayon::prelude::*;
 
 use crate::error::Error;
 use crate::options::{MatrixKind, SymmetricKind};
@@ -39,12 +40,16 @@ pub(crate) fn are_apart([largest, difference]: [f64; 2]) -> bool {
     difference.is_nan() || difference > ASYMMETRY * largest
 }
 
+/// Entries whose counterparts a thread looks for at a time. Few in tests, so that small matrices are shared.
+const SHARE: usize = if cfg!(test) { 4 } else { 1 << 14 };
+
 /// Lines between two looks at the cancel flag.
 const STRIDE: usize = 1 << 12;
 
 impl Symmetry {
     /// What is to be known of a matrix of this kind, and the pattern of all of it where that is not `stored`. `values` are
-    /// those of the stored entries, if they are known. `None` if the matrix is general.
+    /// those of the stored entries, if they are known. `None` if the matrix is general. With `threads` above 1, those of the current
+    /// rayon pool share the search for counterparts.
     ///
     /// # Errors
     ///
@@ -54,6 +59,7 @@ impl Symmetry {
         stored: &CompressedPattern,
         by_columns: bool,
         values: Option<&[W]>,
+        threads: usize,
         cancel: &CancelFlag,
     ) -> Result<Option<(Self, Option<CompressedPattern>)>, Error> {
         let form = match kind {
@@ -70,12 +76,12 @@ impl Symmetry {
                 let Some(values) = values else {
                     return Ok(None);
                 };
-                return Self::look(stored, values, cancel);
+                return Self::look(stored, values, threads, cancel);
             }
         };
         let (has_lower, has_upper) = triangles(stored);
         if has_lower && has_upper {
-            let mirror = match mirror(stored, cancel)? {
+            let mirror = match mirror(stored, threads, cancel)? {
                 Ok(mirror) => mirror,
                 Err((line, index)) => return Err(not_symmetric(form, by_columns, line, index)),
             };
@@ -113,13 +119,14 @@ impl Symmetry {
     fn look<W: Scalar>(
         stored: &CompressedPattern,
         values: &[W],
+        threads: usize,
         cancel: &CancelFlag,
     ) -> Result<Option<(Self, Option<CompressedPattern>)>, Error> {
         let (has_lower, has_upper) = triangles(stored);
         if has_lower != has_upper {
             return Ok(None);
         }
-        let Ok(mirror) = mirror(stored, cancel)? else {
+        let Ok(mirror) = mirror(stored, threads, cancel)? else {
             return Ok(None);
         };
         let has_form = |form: &Form| {
@@ -350,12 +357,54 @@ fn triangles(pattern: &CompressedPattern) -> (bool, bool) {
 /// For each entry the place of its counterpart across the diagonal; line and index of an entry that has none otherwise.
 fn mirror(
     pattern: &CompressedPattern,
+    threads: usize,
     cancel: &CancelFlag,
 ) -> Result<Result<Vec<u32>, (usize, usize)>, Cancelled> {
+    if threads > 1
+        && pattern.nnz() > SHARE
+        && let Some(mirror) = mirror_by_shares(pattern, threads, cancel)
+    {
+        return Ok(Ok(mirror));
+    }
     let mut mirror = vec![0; pattern.nnz()];
     let visit = |p: usize, counterpart: usize| mirror[p] = counterpart as u32;
     let found = pattern.try_visit_counterparts(|| cancel.check(), visit)?;
     Ok(found.map(|()| mirror))
+}
+
+/// Likewise by the threads of the current rayon pool, each entry by itself; `None` if one has no counterpart, or the flag is raised.
+fn mirror_by_shares(
+    pattern: &CompressedPattern,
+    threads: usize,
+    cancel: &CancelFlag,
+) -> Option<Vec<u32>> {
+    let (n, nnz) = (pattern.major_dim(), pattern.nnz());
+    let mut mirror = vec![0; nnz];
+    let num_shares = nnz.div_ceil(SHARE).min(4 * threads);
+    let mut shares = Vec::with_capacity(num_shares);
+    let (mut left, mut start) = (&mut mirror[..], 0);
+    for share in 1..=num_shares {
+        let entries = (nnz * share / num_shares) as u64;
+        let end = pattern.ptr().partition_point(|&p| p < entries).min(n);
+        let len = (pattern.ptr()[end] - pattern.ptr()[start]) as usize;
+        let (own, rest) = std::mem::take(&mut left).split_at_mut(len);
+        shares.push((start..end, own));
+        (left, start) = (rest, end);
+    }
+    let fill = |(mut lines, own): (Range<usize>, &mut [u32])| {
+        let mut places = own.iter_mut();
+        lines.all(|i| {
+            let is_stopped = i.is_multiple_of(STRIDE) && cancel.is_cancelled();
+            let found = pattern.line(i).iter().zip(&mut places).all(|(&j, place)| {
+                let j = j as usize;
+                let at = pattern.line(j).binary_search(&(i as u32));
+                *place = at.map_or(0, |at| (pattern.range(j).start + at) as u32);
+                at.is_ok()
+            });
+            found && !is_stopped
+        })
+    };
+    shares.into_par_iter().all(fill).then_some(mirror)
 }
 
 /// The whole pattern of a triangle, and for each of its entries the place of its value in the triangle.
@@ -418,7 +467,10 @@ mod tests {
         stored: &CompressedPattern,
         values: &[f64],
     ) -> Result<Option<(Symmetry, Option<CompressedPattern>)>, Error> {
-        Symmetry::find(kind, stored, false, Some(values), &never())
+        let found = |threads| Symmetry::find(kind, stored, false, Some(values), threads, &never());
+        let (one, several) = (found(1), found(3));
+        assert_eq!(format!("{one:?}"), format!("{several:?}"));
+        one
     }
 
     /// 4 1 .
@@ -495,10 +547,13 @@ mod tests {
             (3, 3),
         ];
         let full = pattern_from(4, all);
-        assert!(mirror(&full, &never()).unwrap().is_ok());
+        let found = mirror(&full, 1, &never()).unwrap();
+        assert!(found.is_ok());
+        assert_eq!(mirror_by_shares(&full, 3, &never()), found.ok());
         for missing in all.iter().filter(|(i, j)| i != j) {
             let pattern = pattern_from(4, all.into_iter().filter(|place| place != missing));
             let values = vec![1.0; pattern.nnz()];
+            assert_eq!(mirror_by_shares(&pattern, 3, &never()), None);
             let error = find(MatrixKind::Symmetric, &pattern, &values).unwrap_err();
             let &(j, i) = missing;
             assert!(
@@ -524,7 +579,7 @@ mod tests {
         assert_eq!(kind(&values), None);
         let found = |kind| {
             let (pattern, values) = whole();
-            Symmetry::find::<f64>(kind, &pattern, false, None, &never())
+            Symmetry::find::<f64>(kind, &pattern, false, None, 1, &never())
                 .unwrap()
                 .map(|(symmetry, _)| (symmetry.kind, values.len()))
         };

@@ -273,7 +273,7 @@ impl Solver {
                 let bytes = Symmetry::search_bytes(kind, n, nnz);
                 let of_search = limits.reserve(bytes, "ordering")?;
                 let found =
-                    Symmetry::find::<T::Wide>(kind, &stored.pattern, by_columns, None, cancel)?;
+                    Symmetry::find::<T::Wide>(kind, &stored.pattern, by_columns, None, 1, cancel)?;
                 let (mut symmetry, whole) =
                     found.unwrap_or_else(|| unreachable!("a matrix that is declared symmetric"));
                 symmetry.kind = head.kind.unwrap_or(symmetry.kind);

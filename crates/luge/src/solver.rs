@@ -446,11 +446,10 @@ impl Solver {
         };
         let sizes = if is_complex { 8 * entries } else { 0 };
         let of_rows = limits.reserve(turned + widened + sizes, "ordering")?;
+        let seconds = nnz as f64 * PATTERN_PER_ENTRY;
         let pattern = self
             .threads
-            .run(nnz as f64 * PATTERN_PER_ENTRY, |threads| {
-                pattern_of(a, threads, &limits.cancel)
-            })?;
+            .run(seconds, |threads| pattern_of(a, threads, &limits.cancel))?;
         let single = self.options.precision == FactorPrecision::Single || is_single;
         // Without values every entry is as good as any other.
         let in_wide = matrix.map_or_else(|| vec![T::Wide::one(); nnz].into(), values_in_wide);
@@ -466,11 +465,9 @@ impl Solver {
         let bytes = Symmetry::search_bytes(kind, order, entries);
         let of_search = limits.reserve(bytes, "ordering")?;
         let known = matrix.map(|_| &*in_wide);
-        let found = self
-            .threads
-            .run(nnz as f64 * PATTERN_PER_ENTRY, |threads| {
-                Symmetry::find(kind, &pattern, by_columns, known, threads, &limits.cancel)
-            })?;
+        let found = self.threads.run(seconds, |threads| {
+            Symmetry::find(kind, &pattern, by_columns, known, threads, &limits.cancel)
+        })?;
         if let Some((mut symmetry, whole)) = found {
             if self.options.regularization.is_some() {
                 symmetry.kind = SymmetricKind::Signed;

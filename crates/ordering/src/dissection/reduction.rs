@@ -354,21 +354,24 @@ fn number_kept(numbers: &mut [u32], ranges: &[(usize, &[u32])], parallel: bool) 
     }
 }
 
-impl Reduction {
-    /// Eliminates vertices of few neighbours, on the current rayon pool if `parallel`.
-    ///
-    /// # Errors
-    ///
-    /// [`Cancelled`].
-    pub fn new(graph: &Graph, parallel: bool, cancel: &CancelFlag) -> Result<Self, Cancelled> {
+/// The vertices that are eliminated or divided, and those of many neighbours, which are left out.
+struct Listed {
+    /// How many vertices a first one stands for; zero for others, and for those of many neighbours.
+    weight: Vec<u32>,
+    /// Those of many neighbours, by degree.
+    dense: Vec<u32>,
+    /// The first ones of the others, and the number of each vertex among them, or [`NONE`].
+    vertices: Vec<u32>,
+    numbers: Vec<u32>,
+}
+
+impl Listed {
+    /// From the `first` of the vertices that each is one with, which of one of many neighbours is itself from then on.
+    fn new(graph: &Graph, first: &mut [u32], parallel: bool) -> Self {
         let n = graph.len();
-        let parallel = parallel && graph.idx.len() >= MIN_SHARED;
-        cancel.check()?;
-        let mut first = first_alike(graph, parallel);
-        cancel.check()?;
         let limit = dense_limit(n);
         let mut weight = vec![0; n];
-        for &v in &first {
+        for &v in &*first {
             weight[v as usize] += 1;
         }
         // Vertices of many neighbours, and the first ones of the others.
@@ -401,6 +404,33 @@ impl Reduction {
             first[v as usize] = v;
         }
         dense.sort_by_key(|&v| graph.degree(v as usize));
+        Self {
+            weight,
+            dense,
+            vertices,
+            numbers,
+        }
+    }
+}
+
+impl Reduction {
+    /// Eliminates vertices of few neighbours, on the current rayon pool if `parallel`.
+    ///
+    /// # Errors
+    ///
+    /// [`Cancelled`].
+    pub fn new(graph: &Graph, parallel: bool, cancel: &CancelFlag) -> Result<Self, Cancelled> {
+        let n = graph.len();
+        let parallel = parallel && graph.idx.len() >= MIN_SHARED;
+        cancel.check()?;
+        let mut first = first_alike(graph, parallel);
+        cancel.check()?;
+        let Listed {
+            weight,
+            dense,
+            vertices,
+            numbers,
+        } = Listed::new(graph, &mut first, parallel);
         cancel.check()?;
         let list_of = |v: u32| graph.neighbours(v as usize);
         let left_weight: Vec<u32> = vertices.iter().map(|&v| weight[v as usize]).collect();

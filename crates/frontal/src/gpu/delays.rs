@@ -73,8 +73,11 @@ impl<S: Storage> MovedTree<'_, S> {
 
 /// Places of rows that stay where they are.
 pub(super) fn in_order<S: Storage>(symbolic: &Symbolic<S>) -> Vec<u32> {
-    let fronts = symbolic.tree().fronts().iter();
-    fronts.flat_map(|front| 0..front.pivots).collect()
+    let mut places = Vec::with_capacity(symbolic.n());
+    for front in symbolic.tree().fronts() {
+        places.extend(0..front.pivots);
+    }
+    places
 }
 
 /// The columns that have to go with those that `failed`, ascending, these among them: where row i of a front stands in place

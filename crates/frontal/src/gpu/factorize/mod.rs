@@ -157,7 +157,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
     ) -> Result<Option<DeviceQuality>, DeviceFrontalError> {
         let own = in_order(&self.tree.symbolic);
         stream.copy_from_host(&mut self.pivot_rows, &own)?;
-        stream.copy_from_host(&mut self.row_places, &own)?;
+        stream.copy(&mut self.row_places, &self.pivot_rows)?;
         loop {
             self.launch_fronts(stream, a, pivots, false, None)?;
             self.refresh_solves(stream, a, true)?;

@@ -154,13 +154,16 @@ impl<T: DeviceScalar> Panels<T> {
     fn new(stream: &Stream, tree: &DeviceTree<Lower>) -> Result<Self, DeviceError> {
         let symbolic = &tree.symbolic;
         let n = symbolic.n();
+        let row_places = stream.upload(&in_order(symbolic))?;
+        let mut order = stream.alloc(n)?;
+        stream.copy(&mut order, &row_places)?;
         Ok(Self {
             // Nobody writes the tiles above the diagonal.
             factors: stream.alloc_zeroed(tree.panel_entries())?,
             stored: tree.stored_panels(stream)?,
             kinds: stream.alloc_zeroed(n)?,
-            row_places: stream.upload(&in_order(symbolic))?,
-            order: stream.upload(&in_order(symbolic))?,
+            row_places,
+            order,
             diagonal: stream.alloc(2 * n)?,
             found_places: stream.alloc(n)?,
         })

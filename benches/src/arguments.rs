@@ -333,11 +333,16 @@ impl LibraryArguments {
     ///
     /// # Errors
     ///
-    /// [`Missing`] if there is no GPU, or as [`cudss::Found::load`].
+    /// [`Missing`] if there is no GPU, or as [`cudss::Found::load`]. What is there without its threading layer is told on
+    /// standard error: its analyses take up to three times as long then.
     pub fn cudss(&self) -> Result<cudss::Found, Missing> {
         let device = Device::cuda(0).map_err(|error| Missing(error.to_string()))?;
         let threading = self.path("cudss-threading");
-        cudss::Found::load(self.path("cudss").as_ref(), threading, &device)
+        let found = cudss::Found::load(self.path("cudss").as_ref(), threading, &device)?;
+        if let Some(reason) = found.unshared() {
+            eprintln!("INCOMPLETE: cudss: {reason}, so its analyses use one core");
+        }
+        Ok(found)
     }
 
     /// The options again, for a process of the same program.

@@ -60,6 +60,11 @@ impl Found {
         Ok(found)
     }
 
+    /// Why analyses are not shared by the cores of the host, if they are not.
+    pub fn unshared(&self) -> Option<&str> {
+        self.threading.is_none().then_some(&self.note)
+    }
+
     /// A solver for matrices of this structure.
     ///
     /// # Errors

@@ -77,7 +77,7 @@ pub(crate) fn same_integers<A: Copy, B: Copy>(
 }
 
 /// Elements that a thread takes at a time.
-const SHARE: usize = 1 << 14;
+pub(crate) const SHARE: usize = 1 << 14;
 
 /// Whether `holds` for all stretches of `0..len`, which the threads share if there are several.
 pub(crate) fn all_stretches(

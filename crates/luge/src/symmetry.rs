@@ -41,7 +41,7 @@ pub(crate) fn are_apart([largest, difference]: [f64; 2]) -> bool {
 }
 
 /// Entries whose counterparts a thread looks for at a time. Few in tests, so that small matrices are shared.
-const SHARE: usize = if cfg!(test) { 4 } else { 1 << 14 };
+const SHARE: usize = if cfg!(test) { 4 } else { reductions::SHARE };
 
 /// Lines between two looks at the cancel flag.
 const STRIDE: usize = 1 << 12;
@@ -387,9 +387,9 @@ fn mirror_by_shares(
         let entries = (nnz * share / num_shares) as u64;
         let end = pattern.ptr().partition_point(|&p| p < entries).min(n);
         let len = (pattern.ptr()[end] - pattern.ptr()[start]) as usize;
-        let (own, rest) = std::mem::take(&mut left).split_at_mut(len);
-        shares.push((start..end, own));
-        (left, start) = (rest, end);
+        let own = left.split_off_mut(..len);
+        shares.push((start..end, own.expect("lines end where the entries do")));
+        start = end;
     }
     let fill = |(mut lines, own): (Range<usize>, &mut [u32])| {
         let mut places = own.iter_mut();

@@ -272,8 +272,12 @@ impl Solver {
                 };
                 let bytes = Symmetry::search_bytes(kind, n, nnz);
                 let of_search = limits.reserve(bytes, "ordering")?;
-                let found =
-                    Symmetry::find::<T::Wide>(kind, &stored.pattern, by_columns, None, 1, cancel)?;
+                let pattern = &stored.pattern;
+                let found = self
+                    .threads
+                    .run(nnz as f64 * PATTERN_PER_ENTRY, |threads| {
+                        Symmetry::find::<T::Wide>(kind, pattern, by_columns, None, threads, cancel)
+                    })?;
                 let (mut symmetry, whole) =
                     found.unwrap_or_else(|| unreachable!("a matrix that is declared symmetric"));
                 symmetry.kind = head.kind.unwrap_or(symmetry.kind);

@@ -511,6 +511,12 @@ mod tests {
     }
 
     #[test]
+    #[should_panic(expected = "vertices come before their parents")]
+    fn a_parent_before_its_child_is_refused() {
+        postorder(&[NONE, 0]);
+    }
+
+    #[test]
     fn a_long_path_needs_no_recursion() {
         let n = 300_000u32;
         let parent: Vec<u32> = (1..n).chain([NONE]).collect();

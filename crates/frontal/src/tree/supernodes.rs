@@ -227,12 +227,8 @@ impl Supernodes {
 
 /// Takes the next `len` of a slice out of it, behind so many others; of an empty one none.
 fn cut<'a, T>(left: &mut &'a mut [T], skipped: usize, len: usize) -> &'a mut [T] {
-    if left.is_empty() {
-        return &mut [];
-    }
-    let (taken, rest) = std::mem::take(left)[skipped..].split_at_mut(len);
-    *left = rest;
-    taken
+    left.split_off_mut(..skipped);
+    left.split_off_mut(..len).unwrap_or_default()
 }
 
 /// Finds the fundamental supernodes of a postordered elimination tree with column counts, and

@@ -336,9 +336,8 @@ fn number_kept(numbers: &mut [u32], ranges: &[(usize, &[u32])], parallel: bool) 
     let mut left = numbers;
     let mut parts = Vec::with_capacity(ranges.len());
     for &(end, kept) in ranges {
-        let (part, rest) = std::mem::take(&mut left).split_at_mut(end - start);
-        parts.push((part, start, kept, count));
-        left = rest;
+        let part = left.split_off_mut(..end - start);
+        parts.push((part.expect("ranges of the numbers"), start, kept, count));
         start = end;
         count += kept.len() as u32;
     }
@@ -688,12 +687,10 @@ impl Reduction {
         for (k, part) in post.chunks(len).enumerate() {
             let next = post.get((k + 1) * len);
             let next = next.map_or(n, |&t| first_place[t as usize] as usize);
-            let of_part = columns.each_mut().map(|all| {
-                let (of_part, rest) = std::mem::take(all).split_at_mut(next - end);
-                *all = rest;
-                of_part
-            });
-            parts.push((part, of_part));
+            let of_part = columns
+                .each_mut()
+                .map(|all| all.split_off_mut(..next - end));
+            parts.push((part, of_part.map(|own| own.expect("there is room for all"))));
             end = next;
         }
         if parts.len() > 1 {
@@ -705,5 +702,24 @@ impl Reduction {
             }
         }
         (order, forest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_stamp_is_used_twice() {
+        let mut met = Met::new(2);
+        assert_eq!(met.stamps(3), 0);
+        assert_eq!(met.stamps(4), 3);
+        met.with(|stamps| stamps[1] = 7);
+        met.with(|stamps| assert_eq!(stamps, [0, 7]));
+        // With the last ones gone, nothing is met any more.
+        met.last_stamp = u32::MAX - 4;
+        assert_eq!(met.stamps(4), u32::MAX - 4);
+        assert_eq!(met.stamps(1), 0);
+        met.with(|stamps| assert_eq!(stamps, [0, 0]));
     }
 }

@@ -550,6 +550,10 @@ mod tests {
         let found = mirror(&full, 1, &never()).unwrap();
         assert!(found.is_ok());
         assert_eq!(mirror_by_shares(&full, 3, &never()), found.ok());
+        let raised = never();
+        raised.cancel();
+        assert_eq!(mirror_by_shares(&full, 3, &raised), None);
+        assert!(mirror(&full, 3, &raised).is_err());
         for missing in all.iter().filter(|(i, j)| i != j) {
             let pattern = pattern_from(4, all.into_iter().filter(|place| place != missing));
             let values = vec![1.0; pattern.nnz()];

@@ -169,7 +169,7 @@ pub(super) mod tests {
 
     impl PathCosts {
         /// When each of these ends, and its children.
-        fn paths(&self, fronts: &[Supernode]) -> Vec<Path> {
+        pub(crate) fn paths(&self, fronts: &[Supernode]) -> Vec<Path> {
             let mut children = vec![Ends::default(); fronts.len()];
             let mut paths = Vec::new();
             for (s, front) in fronts.iter().enumerate() {
@@ -237,5 +237,10 @@ pub(super) mod tests {
             .collect();
         let latest = COSTS.latest_ends(&fronts, &COSTS.paths(&fronts));
         assert_eq!(latest, [3.0, 3.5, 5.0, 5.0, 1.25, 5.0]);
+        // Of two that end at the same time the first is gone on from.
+        let fronts = [(0, 2, 1, 2), (1, 2, 1, 2), (2, NONE, 2, 0)]
+            .map(|(s, parent, pivots, below)| Supernode::new(s, parent, pivots, below));
+        let latest = COSTS.latest_ends(&fronts, &COSTS.paths(&fronts));
+        assert_eq!(latest, [1.75, 1.25, 3.25]);
     }
 }

@@ -573,6 +573,28 @@ mod tests {
         }
     }
 
+    /// A forest in postorder, and its column counts: how far each column is from its parent, and about how many rows it has less.
+    fn forest(columns: &[(u32, u32)]) -> (Vec<u32>, Vec<u32>) {
+        let n = columns.len() as u32;
+        // Each column has its parent's rows and the parent at most, and then some fewer.
+        let mut parent = vec![NONE; columns.len()];
+        let mut counts = vec![1u32; columns.len()];
+        for (j, &(step, fewer)) in columns.iter().enumerate().rev() {
+            let above = j as u32 + step;
+            if above < n {
+                parent[j] = above;
+                counts[j] = (counts[above as usize] + 1)
+                    .saturating_sub(fewer / 3)
+                    .max(2);
+            }
+        }
+        let post = luge_sparse::etree::postorder(&parent);
+        let position = luge_sparse::etree::inverse(&post);
+        let parent = luge_sparse::etree::renumbered(&parent, &post, &position);
+        let counts: Vec<u32> = post.iter().map(|&j| counts[j as usize]).collect();
+        (parent, counts)
+    }
+
     proptest! {
         /// Whatever is merged, the longest path is not longer than that of the fundamental supernodes, every column is in one
         /// front, and a forest of small fronts stays one.
@@ -582,20 +604,7 @@ mod tests {
             zero_fraction in 0.0..1.0f64,
         ) {
             let n = columns.len() as u32;
-            // Each column has its parent's rows and the parent at most, and then some fewer.
-            let mut parent = vec![NONE; columns.len()];
-            let mut counts = vec![1u32; columns.len()];
-            for (j, &(step, fewer)) in columns.iter().enumerate().rev() {
-                let above = j as u32 + step;
-                if above < n {
-                    parent[j] = above;
-                    counts[j] = (counts[above as usize] + 1).saturating_sub(fewer / 3).max(2);
-                }
-            }
-            let post = luge_sparse::etree::postorder(&parent);
-            let position = luge_sparse::etree::inverse(&post);
-            let parent = luge_sparse::etree::renumbered(&parent, &post, &position);
-            let counts: Vec<u32> = post.iter().map(|&j| counts[j as usize]).collect();
+            let (parent, counts) = forest(&columns);
             let apart = supernodes(
                 &parent,
                 &counts,
@@ -604,8 +613,6 @@ mod tests {
             );
             let options = on_paths(zero_fraction, zero_fraction);
             let merged = supernodes(&parent, &counts, &options, 1);
-            let shown = |of: &Supernodes| format!("{:?} {:?}", of.groups, of.next);
-            prop_assert_eq!(shown(&supernodes(&parent, &counts, &options, 3)), shown(&merged));
             prop_assert!(COSTS.longest(&merged) <= COSTS.longest(&apart));
             let mut columns = Vec::new();
             for (s, group) in merged.groups.iter().enumerate() {
@@ -622,6 +629,36 @@ mod tests {
             if largest(&apart) <= COSTS.small_rows {
                 prop_assert!(largest(&merged) <= COSTS.small_rows);
             }
+        }
+
+        #[test]
+        fn threads_do_not_change_what_is_merged(
+            columns in proptest::collection::vec((1u32..4, 0u32..5), 1..600),
+            zero_fraction in 0.0..1.0f64,
+            threads in 2usize..6,
+        ) {
+            let (parent, counts) = forest(&columns);
+            for path in [None, Some(COSTS)] {
+                let options = TreeOptions { path, ..on_paths(zero_fraction, zero_fraction) };
+                let [one, several] = [1, threads].map(|threads| {
+                    let found = supernodes(&parent, &counts, &options, threads);
+                    format!("{:?} {:?}", found.groups, found.next)
+                });
+                prop_assert_eq!(one, several);
+            }
+        }
+
+        #[test]
+        fn what_is_kept_of_paths_is_what_they_are(
+            columns in proptest::collection::vec((1u32..4, 0u32..5), 1..60),
+            zero_fraction in 0.0..1.0f64,
+        ) {
+            let (parent, counts) = forest(&columns);
+            let options = on_paths(zero_fraction, zero_fraction);
+            let mut found = Supernodes::fundamental(&parent, &counts);
+            let mut paths = vec![Path::default(); found.groups.len()];
+            found.merge(&options, &[], &mut paths, 1);
+            prop_assert_eq!(&paths[..found.groups.len()], &COSTS.paths(&found.groups)[..]);
         }
     }
 }

@@ -411,6 +411,23 @@ mod tests {
     }
 
     #[test]
+    fn of_equally_heavy_edges_that_to_the_lightest_vertex_is_taken() {
+        let mut triangle = graph(3, &[(0, 1), (0, 2), (1, 2)]);
+        triangle.weight = vec![1, 3, 2];
+        let map = triangle.matched(9, 0, &CancelFlag::new()).unwrap();
+        assert_eq!(map, [0, 1, 0]);
+        // A heavier edge counts for more.
+        let (ptr, idx) = (&triangle.ptr, &triangle.idx);
+        for v in 0..2 {
+            for q in ptr[v]..ptr[v + 1] {
+                triangle.edge_weight[q] += u32::from(v + idx[q] as usize == 1);
+            }
+        }
+        let map = triangle.matched(9, 0, &CancelFlag::new()).unwrap();
+        assert_eq!(map, [0, 0, 1]);
+    }
+
+    #[test]
     fn one_vertex_in_eight_may_stay_single() {
         // A star of three leaves, of which two stay single, and edges that are pairs.
         let mut edges = vec![(0, 1), (0, 2), (0, 3)];

@@ -227,8 +227,10 @@ impl Supernodes {
 
 /// Takes the next `len` of a slice out of it, behind so many others; of an empty one none.
 fn cut<'a, T>(left: &mut &'a mut [T], skipped: usize, len: usize) -> &'a mut [T] {
-    left.split_off_mut(..skipped);
-    left.split_off_mut(..len).unwrap_or_default()
+    let skipped = left.split_off_mut(..skipped);
+    skipped
+        .and_then(|_| left.split_off_mut(..len))
+        .unwrap_or_default()
 }
 
 /// Finds the fundamental supernodes of a postordered elimination tree with column counts, and

@@ -416,13 +416,8 @@ mod tests {
         triangle.weight = vec![1, 3, 2];
         let map = triangle.matched(9, 0, &CancelFlag::new()).unwrap();
         assert_eq!(map, [0, 1, 0]);
-        // A heavier edge counts for more.
-        let (ptr, idx) = (&triangle.ptr, &triangle.idx);
-        for v in 0..2 {
-            for q in ptr[v]..ptr[v + 1] {
-                triangle.edge_weight[q] += u32::from(v + idx[q] as usize == 1);
-            }
-        }
+        // A heavier edge counts for more: that from the first vertex to the next.
+        triangle.edge_weight = vec![2, 1, 2, 1, 1, 1];
         let map = triangle.matched(9, 0, &CancelFlag::new()).unwrap();
         assert_eq!(map, [0, 0, 1]);
     }

@@ -26,7 +26,7 @@ impl Sweep {
     /// level and each right-hand side, `sum(k, offset, lane)` is the part of the sum of one lane,
     /// with `offset` the place of the right-hand side in `x`; `divide(k, value)` gives x(k).
     #[inlined]
-    fn run<T: Real>(
+    fn run<T: Field>(
         self,
         ascending: bool,
         x: GlobalMut<T>,
@@ -68,7 +68,7 @@ impl Sweep {
 
 /// A lane's part of Σ value(p) · x(index(p)) over `begin .. end`.
 #[inlined]
-fn gather<T: Real>(begin: u64, end: u64, lane: u64, product: impl Fn(usize, T) -> T) -> T {
+fn gather<T: Field>(begin: u64, end: u64, lane: u64, product: impl Fn(usize, T) -> T) -> T {
     let mut sum = T::ZERO;
     let mut p = begin + lane;
     while p < end {
@@ -85,7 +85,7 @@ fn gather<T: Real>(begin: u64, end: u64, lane: u64, product: impl Fn(usize, T) -
 /// to smaller levels; a grid barrier ends each level. Launch: cooperative, 1-D, a multiple of 32
 /// threads. Preconditions: factors as `lu_finish` leaves them; `barrier` is zero.
 #[kernel(
-    T = [f32, f64],
+    T = [f32, f64, Complex<f32>, Complex<f64>],
     max_threads(1024),
     require(
         x.len() == levels.cols.len() * nrhs as usize,
@@ -97,7 +97,7 @@ fn gather<T: Real>(begin: u64, end: u64, lane: u64, product: impl Fn(usize, T) -
         barrier.len() >= 1
     )
 )]
-pub unsafe fn solve_lower<T: Real>(
+pub unsafe fn solve_lower<T: Field>(
     num_levels: u32,
     nrhs: u32,
     levels: ColumnLevels,
@@ -130,7 +130,7 @@ pub unsafe fn solve_lower<T: Real>(
 ///
 /// As [`solve_lower`](fn@solve_lower), with the levels in reverse and row k of U.
 #[kernel(
-    T = [f32, f64],
+    T = [f32, f64, Complex<f32>, Complex<f64>],
     max_threads(1024),
     require(
         x.len() == levels.cols.len() * nrhs as usize,
@@ -142,7 +142,7 @@ pub unsafe fn solve_lower<T: Real>(
         barrier.len() >= 1
     )
 )]
-pub unsafe fn solve_upper<T: Real>(
+pub unsafe fn solve_upper<T: Field>(
     num_levels: u32,
     nrhs: u32,
     levels: ColumnLevels,
@@ -169,7 +169,7 @@ pub unsafe fn solve_upper<T: Real>(
         )
     };
     let divide = |k: usize, value: T| {
-        value / lu.get(filled.csr_to_csc.get(filled.diag_pos.get(k) as usize) as usize)
+        value.quotient(lu.get(filled.csr_to_csc.get(filled.diag_pos.get(k) as usize) as usize))
     };
     sweep.run(false, x, sum, divide);
 }
@@ -178,7 +178,7 @@ pub unsafe fn solve_upper<T: Real>(
 ///
 /// As [`solve_lower`](fn@solve_lower), with column k of U above the diagonal.
 #[kernel(
-    T = [f32, f64],
+    T = [f32, f64, Complex<f32>, Complex<f64>],
     max_threads(1024),
     require(
         x.len() == levels.cols.len() * nrhs as usize,
@@ -190,7 +190,7 @@ pub unsafe fn solve_upper<T: Real>(
         barrier.len() >= 1
     )
 )]
-pub unsafe fn solve_upper_transpose<T: Real>(
+pub unsafe fn solve_upper_transpose<T: Field>(
     num_levels: u32,
     nrhs: u32,
     levels: ColumnLevels,
@@ -212,7 +212,7 @@ pub unsafe fn solve_upper_transpose<T: Real>(
                 .mul_add(x.get(offset + filled.row_idx.get(p) as usize), sum)
         })
     };
-    let divide = |k: usize, value: T| value / lu.get(diagonal(k) as usize);
+    let divide = |k: usize, value: T| value.quotient(lu.get(diagonal(k) as usize));
     sweep.run(true, x, sum, divide);
 }
 
@@ -220,7 +220,7 @@ pub unsafe fn solve_upper_transpose<T: Real>(
 ///
 /// As [`solve_lower`](fn@solve_lower), with the levels in reverse and column k of L below the diagonal.
 #[kernel(
-    T = [f32, f64],
+    T = [f32, f64, Complex<f32>, Complex<f64>],
     max_threads(1024),
     require(
         x.len() == levels.cols.len() * nrhs as usize,
@@ -232,7 +232,7 @@ pub unsafe fn solve_upper_transpose<T: Real>(
         barrier.len() >= 1
     )
 )]
-pub unsafe fn solve_lower_transpose<T: Real>(
+pub unsafe fn solve_lower_transpose<T: Field>(
     num_levels: u32,
     nrhs: u32,
     levels: ColumnLevels,

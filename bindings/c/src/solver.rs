@@ -119,7 +119,7 @@ pub unsafe extern "C" fn luge_solver_resume(solver: *const luge_solver) -> luge_
 /// `matrix`: with values, or with `values` NULL for the pattern alone. Where values are known, they should be given.
 /// `out`: output, the handle, which the caller frees by luge_analysis_free; NULL if the call fails.
 ///
-/// Errors: LUGE_ERROR_OPTION where an option, as expected signs on a GPU, is not there for a complex matrix;
+/// Errors: LUGE_ERROR_OPTION where an option, as fronts on a GPU without room for tiles of them, is not there for a complex matrix;
 /// LUGE_ERROR_MATRIX, LUGE_ERROR_SIZE, LUGE_ERROR_NOT_FINITE, LUGE_ERROR_NOT_SYMMETRIC, LUGE_ERROR_STRUCTURALLY_SINGULAR, LUGE_ERROR_ZEROS_ONLY, LUGE_ERROR_ORDERING, LUGE_ERROR_OUT_OF_MEMORY,
 /// LUGE_ERROR_INDEX_OVERFLOW, LUGE_ERROR_CANCELLED, LUGE_ERROR_DEVICE.
 #[unsafe(no_mangle)]

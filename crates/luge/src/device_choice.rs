@@ -28,12 +28,12 @@ pub(crate) fn column_bytes(n: usize, predicted: &Prediction, value_bytes: u64) -
 }
 
 /// The engine for a matrix of which the tree is predicted to need `tree` bytes, and the columns `columns`, on a device
-/// with `available` bytes.
+/// with `available` bytes, and shared memory for tiles or not.
 ///
 /// The tree is the faster one wherever its fronts fit: its critical path is that of the forest, not the number of
 /// levels. It holds all fronts at once, so large matrices may need the columns.
-pub(crate) fn choose(tree: u64, columns: u64, available: u64) -> DeviceEngine {
-    if tree > available && columns <= available {
+pub(crate) fn choose(has_tiles: bool, tree: u64, columns: u64, available: u64) -> DeviceEngine {
+    if !has_tiles || tree > available && columns <= available {
         DeviceEngine::Columns
     } else {
         DeviceEngine::Tree
@@ -270,9 +270,11 @@ mod tests {
 
     #[test]
     fn memory_alone_speaks_for_columns() {
-        assert_eq!(choose(100, 1, 100), DeviceEngine::Tree);
-        assert_eq!(choose(101, 100, 100), DeviceEngine::Columns);
+        assert_eq!(choose(true, 100, 1, 100), DeviceEngine::Tree);
+        assert_eq!(choose(true, 101, 100, 100), DeviceEngine::Columns);
         // Neither fits: the tree's prediction is the one that is checked.
-        assert_eq!(choose(101, 101, 100), DeviceEngine::Tree);
+        assert_eq!(choose(true, 101, 101, 100), DeviceEngine::Tree);
+        // Tiles have no room in the shared memory.
+        assert_eq!(choose(false, 100, 1, 100), DeviceEngine::Columns);
     }
 }

@@ -8,7 +8,10 @@ use std::time::Instant;
 
 use luge_device::Stream;
 use luge_numeric::cpu::columns::{self, ColumnLu};
-use luge_sparse::{CompressedPattern, FilledPattern, Levels, PivotPolicy, RowPerm};
+use luge_sparse::num_traits::Float;
+use luge_sparse::{
+    CompressedPattern, FilledPattern, Levels, PivotPolicy, RealScalar, RowPerm, Scalar,
+};
 use luge_symbolic::gpu::Report as SymbolicReport;
 
 use crate::accuracy::of_growth;
@@ -49,6 +52,11 @@ struct Values<F> {
     norm1: f64,
 }
 
+/// ε of the components of the type.
+fn epsilon<F: Scalar>() -> f64 {
+    <F::Real as Float>::epsilon().to_f64()
+}
+
 impl<F: DeviceScalar> ColumnAnalysis<F> {
     /// Permutes the rows of A and analyzes the result.
     pub(crate) fn analyze(
@@ -82,7 +90,7 @@ impl<F: DeviceScalar> ColumnAnalysis<F> {
     }
 
     /// The values of B in the order of its rows.
-    fn values(&self, a: &[f64]) -> Vec<F> {
+    fn values(&self, a: &[F::Wide]) -> Vec<F> {
         let mut values = Vec::with_capacity(self.source.len());
         let col_perm = self.transform.col_perm.as_slice();
         for (i, row) in self.rows.lines().enumerate() {
@@ -93,19 +101,24 @@ impl<F: DeviceScalar> ColumnAnalysis<F> {
                     .transform
                     .scaling
                     .apply(old_row, old_col, a[source as usize]);
-                values.push(F::from_f64(scaled));
+                values.push(F::narrow(scaled));
             }
         }
         values
     }
 
     /// Factorizes the values `a` of A in stored order.
-    fn numeric(&self, a: &[f64], pivots: PivotPolicy, limits: &Limits) -> Result<Values<F>, Error> {
+    fn numeric(
+        &self,
+        a: &[F::Wide],
+        pivots: PivotPolicy,
+        limits: &Limits,
+    ) -> Result<Values<F>, Error> {
         let _span = tracing::info_span!("numeric").entered();
         let values = self.values(a);
         let mut column_sums = vec![0.0f64; self.rows.major_dim()];
         for (&j, value) in self.rows.idx().iter().zip(&values) {
-            column_sums[j as usize] += value.abs().to_f64();
+            column_sums[j as usize] += value.magnitude().to_f64();
         }
         let factors = self
             .plan
@@ -122,7 +135,7 @@ impl<F: DeviceScalar> ColumnAnalysis<F> {
     }
 }
 
-impl<F: DeviceScalar> AnyDeviceAnalysis<f64> for ColumnAnalysis<F> {
+impl<F: DeviceScalar> AnyDeviceAnalysis<F::Wide> for ColumnAnalysis<F> {
     fn transform(&self) -> &Transform {
         &self.transform
     }
@@ -155,10 +168,10 @@ impl<F: DeviceScalar> AnyDeviceAnalysis<f64> for ColumnAnalysis<F> {
 
     fn factorize(
         self: Arc<Self>,
-        a: &[f64],
+        a: &[F::Wide],
         pivots: PivotPolicy,
         limits: &Limits,
-    ) -> Result<Box<dyn AnyDeviceEngine<f64>>, Error> {
+    ) -> Result<Box<dyn AnyDeviceEngine<F::Wide>>, Error> {
         let values = self.numeric(a, pivots, limits)?;
         Ok(Box::new(ColumnEngine {
             analysis: self,
@@ -170,14 +183,14 @@ impl<F: DeviceScalar> AnyDeviceAnalysis<f64> for ColumnAnalysis<F> {
     fn on_stream(
         self: Arc<Self>,
         _stream: &Stream,
-    ) -> Result<Option<Arc<dyn AnyDeviceAnalysis<f64>>>, Error> {
+    ) -> Result<Option<Arc<dyn AnyDeviceAnalysis<F::Wide>>>, Error> {
         Ok(None)
     }
 
     fn on_device(
         &self,
         _backend: &GpuBackend,
-    ) -> Result<Option<Arc<dyn AnyDeviceAnalysis<f64>>>, Error> {
+    ) -> Result<Option<Arc<dyn AnyDeviceAnalysis<F::Wide>>>, Error> {
         Ok(None)
     }
 
@@ -191,11 +204,11 @@ impl<F: DeviceScalar> AnyDeviceAnalysis<f64> for ColumnAnalysis<F> {
 
     fn search_pivots(
         self: Arc<Self>,
-        a: &[f64],
+        a: &[F::Wide],
         pivots: PivotPolicy,
         backend: &GpuBackend,
         limits: &Limits,
-    ) -> Result<SearchedPivots<f64>, Error> {
+    ) -> Result<SearchedPivots<F::Wide>, Error> {
         let _span = tracing::info_span!("pivot search").entered();
         let start = Instant::now();
         let by_rows = self.values(a);
@@ -212,7 +225,7 @@ impl<F: DeviceScalar> AnyDeviceAnalysis<f64> for ColumnAnalysis<F> {
         let num_off_diagonal = quality.num_off_diagonal;
         let moved = found.row_perm().clone();
         drop(found);
-        let analysis: Arc<dyn AnyDeviceAnalysis<f64>> = if num_off_diagonal == 0 {
+        let analysis: Arc<dyn AnyDeviceAnalysis<F::Wide>> = if num_off_diagonal == 0 {
             self
         } else {
             let transform = Transform {
@@ -241,7 +254,7 @@ impl<F: DeviceScalar> AnyDeviceAnalysis<f64> for ColumnAnalysis<F> {
     }
 }
 
-impl<F: DeviceScalar> Engine<f64> for ColumnEngine<F> {
+impl<F: DeviceScalar> Engine<F::Wide> for ColumnEngine<F> {
     fn report(&self) -> FactorReport {
         let pivots = self.values.factors.pivots();
         let old = |column: usize| self.analysis.transform.col_perm.as_slice()[column] as usize;
@@ -251,16 +264,16 @@ impl<F: DeviceScalar> Engine<f64> for ColumnEngine<F> {
             // What the growth is if no entry of L exceeds 1: the columns do not measure L.
             growth: pivots.element_growth,
             product: pivots.element_growth * self.values.norm1,
-            error: of_growth(F::epsilon().to_f64(), pivots.element_growth),
+            error: of_growth(epsilon::<F>(), pivots.element_growth),
             largest: self.values.norm1,
-            epsilon: F::epsilon().to_f64(),
+            epsilon: epsilon::<F>(),
             code_path: vec![self.values.factors.code_path()],
             device: self.values.factors.device_costs(),
             ..FactorReport::default()
         }
     }
 
-    fn solve(&self, b: &[f64], nrhs: usize, transpose: bool) -> Result<Vec<f64>, Error> {
+    fn solve(&self, b: &[F::Wide], nrhs: usize, transpose: bool) -> Result<Vec<F::Wide>, Error> {
         let transform = &self.analysis.transform;
         transform.around(&transform.row_perm, b, nrhs, transpose, |values| {
             self.values
@@ -270,15 +283,15 @@ impl<F: DeviceScalar> Engine<f64> for ColumnEngine<F> {
         })
     }
 
-    fn solve_permuted(&self, x: &mut [f64], transpose: bool) -> Result<(), Error> {
-        let mut rounded: Vec<F> = x.iter().map(|&v| F::from_f64(v)).collect();
+    fn solve_permuted(&self, x: &mut [F::Wide], transpose: bool) -> Result<(), Error> {
+        let mut rounded: Vec<F> = x.iter().map(|&v| F::narrow(v)).collect();
         self.values
             .factors
             .solve(&mut rounded, 1, transpose)
             .map_err(|e| self.analysis.in_terms_of_a(e))?;
         x.iter_mut()
             .zip(rounded)
-            .for_each(|(x, rounded)| *x = rounded.to_f64());
+            .for_each(|(x, rounded)| *x = rounded.widen());
         Ok(())
     }
 
@@ -289,24 +302,24 @@ impl<F: DeviceScalar> Engine<f64> for ColumnEngine<F> {
 
     fn screen(&self) -> Result<f64, Error> {
         let n = self.analysis.rows.major_dim();
-        engine::screen(n, self.values.norm1, |x: &mut [f64]| {
+        engine::screen(n, self.values.norm1, |x: &mut [F::Wide]| {
             self.solve_permuted(x, false)
         })
     }
 
-    fn condition(&self, _a: &[f64]) -> Result<Condition, Error> {
+    fn condition(&self, _a: &[F::Wide]) -> Result<Condition, Error> {
         let transform = &self.analysis.transform;
         Condition::estimate(
             transform,
             |at| transform.col_perm.as_slice()[at] as usize,
-            F::epsilon().to_f64(),
+            epsilon::<F>(),
             || self.values.norm1,
-            |x: &mut [f64]| self.solve_permuted(x, false),
+            |x: &mut [F::Wide]| self.solve_permuted(x, false),
             |x| self.solve_permuted(x, true),
         )
     }
 
-    fn determinant(&self) -> Result<Determinant, Error> {
+    fn determinant(&self) -> Result<Determinant<F::Wide>, Error> {
         let pivots = self
             .values
             .factors
@@ -314,16 +327,16 @@ impl<F: DeviceScalar> Engine<f64> for ColumnEngine<F> {
             .map_err(|e| self.analysis.in_terms_of_a(e))?;
         let transform = &self.analysis.transform;
         let product = pivots.iter().fold(Determinant::one(), |product, &pivot| {
-            product.times(pivot.to_f64())
+            product.times(pivot.widen())
         });
         Ok(transform.undo_determinant(&transform.row_perm, product))
     }
 }
 
-impl<F: DeviceScalar> AnyDeviceEngine<f64> for ColumnEngine<F> {
+impl<F: DeviceScalar> AnyDeviceEngine<F::Wide> for ColumnEngine<F> {
     fn refactorize(
         &mut self,
-        a: &[f64],
+        a: &[F::Wide],
         pivots: PivotPolicy,
         limits: &Limits,
     ) -> Result<(), Error> {
@@ -343,11 +356,11 @@ impl<F: DeviceScalar> AnyDeviceEngine<f64> for ColumnEngine<F> {
         Ok(())
     }
 
-    fn resident(&self) -> Option<&dyn ResidentEngine<f64>> {
+    fn resident(&self) -> Option<&dyn ResidentEngine<F::Wide>> {
         None
     }
 
-    fn resident_mut(&mut self) -> Option<&mut dyn ResidentEngine<f64>> {
+    fn resident_mut(&mut self) -> Option<&mut dyn ResidentEngine<F::Wide>> {
         None
     }
 }

@@ -36,11 +36,10 @@ pub(crate) struct Numbers {
 }
 
 impl Numbers {
-    /// Those for a matrix of the field `W` that is factorized in `single` precision, or of which that is asked. Of complex
-    /// numbers there are kernels for components of 64 bits alone.
+    /// Those for a matrix of the field `W` that is factorized in `single` precision, or of which that is asked.
     pub(crate) fn of<W: Scalar>(single: bool) -> Self {
         Self {
-            single: single && W::COMPONENTS == 1,
+            single,
             components: W::COMPONENTS,
         }
     }

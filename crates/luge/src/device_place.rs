@@ -5,10 +5,9 @@ use std::sync::Arc;
 use luge_frontal::gpu::{DeviceFrontalLdlt, DeviceFrontalLu, DeviceScalar, WideOf};
 use luge_ordering::{Ordering, SymmetricOrdering};
 use luge_solve::gpu::RefineScalar;
-use luge_sparse::Scalar;
 
 use crate::backend::gpu::GpuBackend;
-use crate::backend::{Field, Limits};
+use crate::backend::{DeviceScalar as ColumnScalar, Field, Limits};
 use crate::device_analysis::AnyDeviceAnalysis;
 use crate::device_columns::ColumnAnalysis;
 use crate::device_forest::{Forest, Numbers};
@@ -33,17 +32,18 @@ pub(crate) struct DevicePlace<'a> {
 }
 
 impl DevicePlace<'_> {
-    /// Of a real matrix.
-    pub(crate) fn columns(
+    /// The columns on the device, with factors of the type `F`.
+    pub(crate) fn columns<F: ColumnScalar>(
         self,
         ordering: Ordering,
-    ) -> Result<Arc<dyn AnyDeviceAnalysis<f64>>, Error> {
+    ) -> Result<Arc<dyn AnyDeviceAnalysis<F::Wide>>, Error> {
         let transform = transform_of(ordering).0;
-        Ok(if self.single {
-            ColumnAnalysis::<f32>::analyze(self.rows, transform, self.backend, self.limits)?
-        } else {
-            ColumnAnalysis::<f64>::analyze(self.rows, transform, self.backend, self.limits)?
-        })
+        Ok(ColumnAnalysis::<F>::analyze(
+            self.rows,
+            transform,
+            self.backend,
+            self.limits,
+        )?)
     }
 
     /// Of a matrix of the field `W`.
@@ -75,7 +75,7 @@ impl DevicePlace<'_> {
         T: DeviceScalar,
         WideOf<T>: RefineScalar,
     {
-        self.backend.check_components(<T as Scalar>::COMPONENTS)?;
+        self.backend.check_tiles(size_of::<T>())?;
         let (backend, threads) = (self.backend, self.threads);
         threads.run(
             self.work(),
@@ -103,7 +103,7 @@ where
     T: DeviceScalar,
     WideOf<T>: RefineScalar,
 {
-    backend.check_components(<T as Scalar>::COMPONENTS)?;
+    backend.check_tiles(size_of::<T>())?;
     let forest = request.forest::<WideOf<T>>(ordering)?;
     let threads = request.threads;
     let upload = |count| -> Result<Arc<dyn AnyDeviceAnalysis<WideOf<T>>>, Error> {

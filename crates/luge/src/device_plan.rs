@@ -10,7 +10,6 @@ use crate::backend::Field;
 use crate::backend::gpu::GpuBackend;
 use crate::device_analysis::AnyDeviceAnalysis;
 use crate::device_choice;
-use crate::device_forest::Numbers;
 use crate::device_place::DevicePlace;
 use crate::error::Error;
 use crate::inform::Inform;
@@ -52,7 +51,7 @@ impl<W: Field> DevicePath<W> {
             alternative,
             engine: DeviceEngine::Tree,
             matching: Matching::Auto,
-            single: Numbers::of::<W>(single).single,
+            single,
             replicas: Replicas::default(),
         }
     }
@@ -73,7 +72,7 @@ impl<W: Field> DevicePath<W> {
             alternative,
             engine,
             matching,
-            single: Numbers::of::<W>(place.single).single,
+            single: place.single,
             replicas: Replicas::default(),
         };
         let matching = ordering_options.matching;
@@ -88,13 +87,12 @@ impl<W: Field> DevicePath<W> {
         let n = place.rows.pattern.major_dim();
         let value_bytes = forest.value_bytes() as u64;
         let chosen = device_choice::choose(
+            place.backend.check_tiles(forest.value_bytes()).is_ok(),
             forest.device_bytes(),
             device_choice::column_bytes(n, &predicted, value_bytes),
             place.backend.available_bytes()?,
         );
-        // Columns are for real matrices.
-        let has_columns = W::COMPONENTS == 1;
-        if wanted == DeviceEngine::Tree || chosen == DeviceEngine::Tree || !has_columns {
+        if wanted == DeviceEngine::Tree || chosen == DeviceEngine::Tree {
             let unmatched = matching == Matching::Auto && !is_matched;
             let alternative = unmatched.then_some(Matching::Always);
             let analysis = planner::<W>().tree(place, forest)?;

@@ -31,7 +31,8 @@ pub enum Error {
         /// The values that are allowed.
         range: &'static str,
     },
-    /// An option asks for what there is for real matrices only, and the matrix is complex.
+    /// An option asks for what there is for real matrices only, and the matrix is complex: fronts on a device whose blocks have
+    /// too little shared memory for a tile of complex numbers.
     #[error("the option {option} is {value}, which complex matrices do not have yet")]
     RealOnly {
         /// The field of [`Options`](crate::Options).

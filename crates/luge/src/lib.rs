@@ -137,9 +137,9 @@
 //! ```
 //!
 //! The size of a complex number is |re| + |im| wherever numbers are compared or measured: in matching, scaling, pivoting,
-//! norms and backward errors. Their kind may be each of [`MatrixKind`]. A device factorizes them in components of 64 bits, by
-//! [`DeviceEngine::Tree`]; columns and expected signs of pivots on a device are an [`Error::RealOnly`], and so is one
-//! with less than 144 KiB of shared memory for a block. Of a [symmetric](MatrixKind::Symmetric) one, A = Aᵀ as waves with
+//! norms and backward errors. Their kind may be each of [`MatrixKind`]. Devices have all that they have for real matrices; for
+//! components of 64 bits [`DeviceEngine::Tree`] needs 144 KiB of shared memory for a block, and is an [`Error::RealOnly`] where there
+//! is less: there [`DeviceEngine::Auto`] takes the columns. Of a [symmetric](MatrixKind::Symmetric) one, A = Aᵀ as waves with
 //! absorbing walls have it, there is no inertia: [`Factors::inertia`] is `None`.
 //!
 //! ```

@@ -1,8 +1,8 @@
 //! What plans factorizations of matrices over one field: code above is generic over the scalar of A, and engines are for
 //! concrete types.
 //!
-//! [`planner`] has the one for a field. Real matrices are planned for every engine. Complex ones are planned on
-//! the CPU, and [`Planner::check`] refuses what is asked for beyond that, with the option that asks for it.
+//! [`planner`] has the one for a field. [`Planner::check`] refuses what a field has no engine for, with the option that asks
+//! for it.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::device_place::{DevicePlace, symmetric_tree};
 use crate::engine::Transform;
 use crate::error::Error;
 use crate::host::{AnyHost, HostAnalysis, HostPlace, KnownBlocks};
-use crate::options::{BackendChoice, DeviceEngine, MatrixKind, Options};
+use crate::options::{MatrixKind, Options};
 use crate::ordered::{round_to_powers_of_two, transform_of};
 use crate::symmetric::{Planned, Request};
 
@@ -34,7 +34,7 @@ pub(crate) trait Planner<W>: Sync {
     ///
     /// # Errors
     ///
-    /// [`Error::RealOnly`]; [`Error::InvalidOption`] for signs of pivots that have none.
+    /// [`Error::InvalidOption`] for signs of pivots that have none.
     fn check(&self, options: &Options) -> Result<(), Error>;
 
     /// Plans LU of a general matrix on the CPU, for what `memory` is reserved with the ordering.
@@ -195,7 +195,11 @@ impl Planner<f64> for Real {
         place: DevicePlace<'_>,
         ordering: Ordering,
     ) -> Result<Arc<dyn AnyDeviceAnalysis<f64>>, Error> {
-        place.columns(ordering)
+        if place.single {
+            place.columns::<f32>(ordering)
+        } else {
+            place.columns::<f64>(ordering)
+        }
     }
 
     #[cfg(feature = "gpu")]
@@ -237,16 +241,6 @@ impl Planner<Complex<f64>> for OverComplex {
                 range: "Hermitian with a regularization of a complex matrix",
             });
         }
-        if matches!(options.backend, BackendChoice::Cpu | BackendChoice::Auto) {
-            return Ok(());
-        }
-        let real_only = |option, value| Err(Error::RealOnly { option, value });
-        if options.device_engine == DeviceEngine::Columns {
-            return real_only("device_engine", format!("{:?}", options.device_engine));
-        }
-        if options.regularization.is_some() {
-            return real_only("regularization", format!("{:?}", options.backend));
-        }
         Ok(())
     }
 
@@ -279,10 +273,14 @@ impl Planner<Complex<f64>> for OverComplex {
     #[cfg(feature = "gpu")]
     fn columns(
         &self,
-        _place: DevicePlace<'_>,
-        _ordering: Ordering,
+        place: DevicePlace<'_>,
+        ordering: Ordering,
     ) -> Result<Arc<dyn AnyDeviceAnalysis<Complex<f64>>>, Error> {
-        unreachable!("{REFUSED}")
+        if place.single {
+            place.columns::<Complex<f32>>(ordering)
+        } else {
+            place.columns::<Complex<f64>>(ordering)
+        }
     }
 
     #[cfg(feature = "gpu")]
@@ -291,7 +289,11 @@ impl Planner<Complex<f64>> for OverComplex {
         place: DevicePlace<'_>,
         forest: Forest,
     ) -> Result<Arc<dyn AnyDeviceAnalysis<Complex<f64>>>, Error> {
-        place.tree::<Complex<f64>>(forest)
+        if place.single {
+            place.tree::<Complex<f32>>(forest)
+        } else {
+            place.tree::<Complex<f64>>(forest)
+        }
     }
 
     #[cfg(feature = "gpu")]
@@ -301,9 +303,10 @@ impl Planner<Complex<f64>> for OverComplex {
         ordering: &mut SymmetricOrdering,
         backend: &GpuBackend,
     ) -> Result<Arc<dyn AnyDeviceAnalysis<Complex<f64>>>, Error> {
-        symmetric_tree::<Complex<f64>>(request, ordering, backend)
+        if request.single {
+            symmetric_tree::<Complex<f32>>(request, ordering, backend)
+        } else {
+            symmetric_tree::<Complex<f64>>(request, ordering, backend)
+        }
     }
 }
-
-#[cfg(feature = "gpu")]
-const REFUSED: &str = "`check` refuses complex matrices for the columns of a device";

@@ -221,7 +221,7 @@ impl Solver {
     /// # Errors
     ///
     /// [`Error::InvalidMatrix`], [`Error::NotSquare`], [`Error::NotSymmetric`], [`Error::NotHermitian`],
-    /// [`Error::RealOnly`] for what complex matrices have on the CPU alone, [`Error::PermutationLength`],
+    /// [`Error::RealOnly`] for complex matrices on a device without room for their tiles, [`Error::PermutationLength`],
     /// [`Error::SignsLength`], [`Error::NotFinite`],
     /// [`Error::StructurallySingular`], [`Error::ZerosOnly`], [`Error::OutOfMemory`],
     /// [`Error::IndexOverflow`], [`Error::Cancelled`], and those of the device.
@@ -337,12 +337,7 @@ impl Solver {
         request: &symmetric::Request<'_>,
         order: impl Fn(&symmetric::Request<'_>) -> Result<(SymmetricOrdering, Reservation), Error>,
     ) -> Result<Choice<SymmetricOrdering>, Error> {
-        let mut choice = self.not_chosen(order(request)?);
-        if T::COMPONENTS > 1 && self.options.regularization.is_some() {
-            // No GPU would be used: there are no kernels for signs of complex pivots.
-            choice.backend = Backend::Cpu { no_gpu: None };
-            return Ok(choice);
-        }
+        let choice = self.not_chosen(order(request)?);
         #[cfg(feature = "gpu")]
         if let Some(auto) = &self.auto
             && self.options.device_engine != DeviceEngine::Columns

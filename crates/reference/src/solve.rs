@@ -1,6 +1,6 @@
 //! Triangular solves with dense and sparse factors, residuals and backward errors.
 
-use luge_sparse::{CompressedPattern, RealScalar};
+use luge_sparse::{CompressedPattern, RealScalar, Scalar};
 
 use crate::dense::Dense;
 use crate::numeric::{DenseLu, SparseLu};
@@ -90,7 +90,7 @@ pub fn dense_solve_transpose<T: RealScalar>(lu: &DenseLu<T>, b: &[T]) -> Vec<T> 
 ///
 /// If `b` is not as long as the matrix has rows.
 #[track_caller]
-pub fn solve_lower<T: RealScalar>(lu: &SparseLu<T>, b: &[T]) -> Vec<T> {
+pub fn solve_lower<T: Scalar>(lu: &SparseLu<T>, b: &[T]) -> Vec<T> {
     check_length(lu.n(), b);
     let mut y = b.to_vec();
     for j in 0..lu.n() {
@@ -108,7 +108,7 @@ pub fn solve_lower<T: RealScalar>(lu: &SparseLu<T>, b: &[T]) -> Vec<T> {
 ///
 /// If `y` is not as long as the matrix has rows.
 #[track_caller]
-pub fn solve_upper<T: RealScalar>(lu: &SparseLu<T>, y: &[T]) -> Vec<T> {
+pub fn solve_upper<T: Scalar>(lu: &SparseLu<T>, y: &[T]) -> Vec<T> {
     check_length(lu.n(), y);
     let mut x = y.to_vec();
     for j in (0..lu.n()).rev() {
@@ -127,7 +127,7 @@ pub fn solve_upper<T: RealScalar>(lu: &SparseLu<T>, y: &[T]) -> Vec<T> {
 ///
 /// If `b` is not as long as the matrix has rows.
 #[track_caller]
-pub fn solve_upper_transpose<T: RealScalar>(lu: &SparseLu<T>, b: &[T]) -> Vec<T> {
+pub fn solve_upper_transpose<T: Scalar>(lu: &SparseLu<T>, b: &[T]) -> Vec<T> {
     check_length(lu.n(), b);
     let mut y = b.to_vec();
     for j in 0..lu.n() {
@@ -145,7 +145,7 @@ pub fn solve_upper_transpose<T: RealScalar>(lu: &SparseLu<T>, b: &[T]) -> Vec<T>
 ///
 /// If `y` is not as long as the matrix has rows.
 #[track_caller]
-pub fn solve_lower_transpose<T: RealScalar>(lu: &SparseLu<T>, y: &[T]) -> Vec<T> {
+pub fn solve_lower_transpose<T: Scalar>(lu: &SparseLu<T>, y: &[T]) -> Vec<T> {
     check_length(lu.n(), y);
     let mut x = y.to_vec();
     for j in (0..lu.n()).rev() {
@@ -162,7 +162,7 @@ pub fn solve_lower_transpose<T: RealScalar>(lu: &SparseLu<T>, y: &[T]) -> Vec<T>
 ///
 /// If `b` is not as long as the matrix has rows.
 #[track_caller]
-pub fn solve<T: RealScalar>(lu: &SparseLu<T>, b: &[T]) -> Vec<T> {
+pub fn solve<T: Scalar>(lu: &SparseLu<T>, b: &[T]) -> Vec<T> {
     solve_upper(lu, &solve_lower(lu, b))
 }
 
@@ -172,7 +172,7 @@ pub fn solve<T: RealScalar>(lu: &SparseLu<T>, b: &[T]) -> Vec<T> {
 ///
 /// If `b` is not as long as the matrix has rows.
 #[track_caller]
-pub fn solve_transpose<T: RealScalar>(lu: &SparseLu<T>, b: &[T]) -> Vec<T> {
+pub fn solve_transpose<T: Scalar>(lu: &SparseLu<T>, b: &[T]) -> Vec<T> {
     solve_lower_transpose(lu, &solve_upper_transpose(lu, b))
 }
 

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use luge_sparse::{CompressedPattern, FilledPattern, Levels, RealScalar};
+use luge_sparse::{CompressedPattern, FilledPattern, Levels, RealScalar, Scalar};
 
 /// The first place where two patterns differ, line by line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -229,10 +229,20 @@ impl fmt::Display for ValueDifference {
     }
 }
 
-/// The first value further than `tolerance` times the largest expected absolute value from the one
+/// The components of a number.
+fn components<T: Scalar>(number: T) -> Vec<f64> {
+    let mut components = Vec::with_capacity(T::COMPONENTS);
+    number.map_components(|component| {
+        components.push(component.to_f64());
+        component
+    });
+    components
+}
+
+/// The first value with a component further than `tolerance` times the largest expected magnitude from the one
 /// expected. A tolerance of zero asks for equality, in which −0 is 0. A value that is not a number
 /// differs from everything.
-pub fn value_difference<T: RealScalar>(
+pub fn value_difference<T: Scalar>(
     actual: &[T],
     expected: &[T],
     tolerance: f64,
@@ -245,7 +255,7 @@ pub fn value_difference<T: RealScalar>(
     }
     let largest = expected
         .iter()
-        .fold(0.0, |m, &e| f64::max(m, e.to_f64().abs()));
+        .fold(0.0, |m, &e| f64::max(m, e.magnitude().to_f64()));
     let allowed = if tolerance == 0.0 {
         0.0
     } else {
@@ -253,14 +263,15 @@ pub fn value_difference<T: RealScalar>(
     };
     let pairs = actual.iter().zip(expected).enumerate();
     for (position, (&actual, &expected)) in pairs {
-        let (actual, expected) = (actual.to_f64(), expected.to_f64());
-        let close = actual == expected || (actual - expected).abs() <= allowed;
-        if !close {
-            return Some(ValueDifference::Value {
-                position,
-                actual,
-                expected,
-            });
+        for (actual, expected) in components(actual).into_iter().zip(components(expected)) {
+            let close = actual == expected || (actual - expected).abs() <= allowed;
+            if !close {
+                return Some(ValueDifference::Value {
+                    position,
+                    actual,
+                    expected,
+                });
+            }
         }
     }
     None
@@ -272,7 +283,7 @@ pub fn value_difference<T: RealScalar>(
 ///
 /// If they are not, with the first difference.
 #[track_caller]
-pub fn assert_close<T: RealScalar>(actual: &[T], expected: &[T], tolerance: f64) {
+pub fn assert_close<T: Scalar>(actual: &[T], expected: &[T], tolerance: f64) {
     if let Some(difference) = value_difference(actual, expected, tolerance) {
         panic!("values differ: {difference} (relative tolerance {tolerance:e})");
     }

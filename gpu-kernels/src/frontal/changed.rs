@@ -49,7 +49,7 @@ pub unsafe fn put_changed_values<T: Field>(
 /// Launch: 1-D, a multiple of 32 threads, 256 at most. Preconditions: the parts are within the panels and have an entry each, the sources are below
 /// the length of `values`.
 #[kernel(
-    T = [f32, f64, Complex<f64>],
+    T = [f32, f64, Complex<f32>, Complex<f64>],
     max_threads(256),
     require(
         source.len() == places.len(),

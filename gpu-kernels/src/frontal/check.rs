@@ -235,7 +235,7 @@ impl<W: Field<Real = f64>> OfL<W> {
 /// threads of the grid. Shared memory: none. Launch: 1-D, a multiple of 32 threads. Preconditions: `front_of` names for each pivot a
 /// front that has it; `factors` has the panels of all fronts; the columns have rows below n and places of values.
 #[kernel(
-    T = [f32, f64, Complex<f64>],
+    T = [f32, f64, Complex<f32>, Complex<f64>],
     max_threads(256),
     require(
         sums.pivots.len() == checked.front_of.len(),
@@ -271,7 +271,7 @@ pub unsafe fn begin_check<T: Field>(
 /// `residuals` and `products` of a column by its group alone; `measures` by atomics. Shared memory: static, 0.3 KB. Launch: 1-D, a
 /// multiple of 32 threads. Preconditions: those of [`begin_check`](fn@begin_check), behind which it is.
 #[kernel(
-    T = [f32, f64, Complex<f64>],
+    T = [f32, f64, Complex<f32>, Complex<f64>],
     max_threads(256),
     require(
         columns.rows.len() == columns.source.len(),
@@ -353,7 +353,7 @@ pub unsafe fn check_columns<T: Field>(
 /// Threads: a [group](GROUP) of lanes a tile of U, a lane a column; then a group a column of a pivots' block; in a grid stride.
 /// Writes: `residuals` and `products` by atomics, to integers. Shared memory: none. Launch: 1-D, a multiple of 32 threads, behind
 /// [`check_columns`](fn@check_columns). Preconditions: its own; the tiles are parts of fronts.
-#[kernel(T = [f32, f64, Complex<f64>], max_threads(256), require(
+#[kernel(T = [f32, f64, Complex<f32>, Complex<f64>], max_threads(256), require(
     sums.products.len() >= checked.front_of.len(),
     sums.residuals.len() == sums.products.len() * <T as Field>::COMPONENTS
 ))]
@@ -400,7 +400,7 @@ pub unsafe fn check_products<T: Field>(checked: Checked<T>, sums: Sums<T::Wide>)
 /// Threads: a grid-stride loop, an entry or a column an iteration. Writes: `measures` by atomics. Shared memory: static, 0.4 KB.
 /// Launch: 1-D, a multiple of 32 threads, behind [`check_products`](fn@check_products). Preconditions: those of
 /// [`check_columns`](fn@check_columns).
-#[kernel(T = [f32, f64, Complex<f64>], max_threads(256), require(
+#[kernel(T = [f32, f64, Complex<f32>, Complex<f64>], max_threads(256), require(
     sums.pivots.len() == checked.front_of.len(),
     checked.weights.len() == checked.front_of.len(),
     sums.measures.len() == measure::WORDS

@@ -129,7 +129,7 @@ factorization! {
     ///
     /// Threads, writes, orders, launch and preconditions: as there. Also writes D, for each pivot whoever eliminates it; tiles
     /// read it behind the flag of the tile on the diagonal.
-    ldlt_fronts: [f32, f64, Complex<f64>: min_blocks(1)], false, AnySign;
+    ldlt_fronts: [f32, f64, Complex<f32>, Complex<f64>: min_blocks(1)], false, AnySign;
     (work)
     require()
 }
@@ -145,7 +145,7 @@ factorization! {
     /// `failed` has the epoch. What it leaves as factors is of no use.
     ///
     /// Threads, writes, orders, launch and preconditions: as there.
-    ldlt_fronts_search: [f32, f64, Complex<f64>: min_blocks(1)], true, AnySign;
+    ldlt_fronts_search: [f32, f64, Complex<f32>, Complex<f64>: min_blocks(1)], true, AnySign;
     (work)
     require()
 }
@@ -158,7 +158,7 @@ factorization! {
     ///
     /// Threads, writes, orders, launch and preconditions: as there. Also writes, of `expected.replaced`, the place whose number it
     /// drew: whoever replaces a pivot. What is expected of pivots is not zero.
-    ldlt_fronts_signed: [f32, f64], false, expected;
+    ldlt_fronts_signed: [f32, f64, Complex<f32>, Complex<f64>: min_blocks(1)], false, expected;
     (work, expected: ExpectedPivots)
     require(
         expected.pivots.len() == work.row_places.len(),

@@ -44,7 +44,7 @@ macro_rules! factorization {
     ($(#[$doc:meta])* $name:ident, $search:literal) => {
         $(#[$doc])*
         #[kernel(
-            T = [f32, f64, Complex<f64>: min_blocks(1)],
+            T = [f32, f64, Complex<f32>, Complex<f64>: min_blocks(1)],
             max_threads(256),
             min_blocks(2),
             require(

@@ -9,7 +9,7 @@ use crate::grid::GridBarrier;
 
 /// What a level's columns are worked on with.
 #[derive(Clone, Copy)]
-struct Levels<T: Real> {
+struct Levels<T: Field> {
     factors: Factors<T>,
     level_cols: Global<u32>,
     /// Dense columns of n values, one a team.
@@ -19,7 +19,7 @@ struct Levels<T: Real> {
 
 /// A column of the level that has sub-columns and entries of L.
 #[derive(Clone, Copy)]
-struct Column<T: Real> {
+struct Column<T: Field> {
     pivot: T,
     /// Entries of U right of the diagonal, by rows.
     right: (u64, u64),
@@ -27,7 +27,7 @@ struct Column<T: Real> {
     below: (u64, u64),
 }
 
-impl<T: Real> Levels<T> {
+impl<T: Field> Levels<T> {
     /// Number `index` in the order of levels.
     #[inlined]
     fn column(self, index: u64) -> Column<T> {
@@ -63,22 +63,14 @@ impl<T: Real> Levels<T> {
         let mut q = column.right.0 + u64::from(part) * at_once + first;
         while q < column.right.1 {
             let upper = self.factors.filled.csr_to_csc.get(q as usize);
-            let u = self.factors.lu.get(upper as usize);
+            let u = self.factors.get(upper as usize);
             if u != T::ZERO {
                 let j = self.factors.filled.col_idx.get(q as usize) as usize;
                 let end = self.factors.filled.col_ptr.get(j + 1);
-                update(upper, end, u / column.pivot, lane);
+                update(upper, end, u.quotient(column.pivot), lane);
             }
             q += u64::from(parts) * at_once;
         }
-    }
-
-    #[inlined]
-    fn add(self, p: u64, value: T) {
-        self.factors
-            .lu
-            .atomic(p as usize)
-            .reduce_add(value, Ordering::Relaxed, Scope::Device);
     }
 
     /// Columns `begin .. begin + width` of the order of levels; rows of sub-columns are found by search.
@@ -120,7 +112,8 @@ impl<T: Real> Levels<T> {
                         while p < end {
                             let i = self.factors.filled.row_idx.get(p as usize);
                             place = self.factors.find(i, place + 1, sub_end);
-                            self.add(place, -(self.factors.lu.get(p as usize) * factor));
+                            self.factors
+                                .add(place as usize, -(self.factors.get(p as usize) * factor));
                             p += 1 << lanes_log2;
                         }
                     },
@@ -156,9 +149,7 @@ impl<T: Real> Levels<T> {
             let column = self.column(begin + u64::from(number));
             let (first, end) = column.below;
             if first < end && column.right.0 < column.right.1 {
-                team.for_range(first, end, |p| {
-                    self.dense.set(row(p), self.factors.lu.get(p))
-                });
+                team.for_range(first, end, |p| self.dense.set(row(p), self.factors.get(p)));
                 team.sync();
                 self.for_sub_columns(
                     column,
@@ -170,7 +161,7 @@ impl<T: Real> Levels<T> {
                         while p < sub_end {
                             let l = self.dense.get(row(p as usize));
                             if l != T::ZERO {
-                                self.add(p, -(l * factor));
+                                self.factors.add(p as usize, -(l * factor));
                             }
                             p += 1 << mapping.lanes_log2;
                         }
@@ -199,7 +190,7 @@ impl<T: Real> Levels<T> {
 /// | by search | 2^`team_log2` consecutive threads, also less than a warp or more than a block | as L(·, k) has entries, at most 2^`lanes_log2`; each finds its row in the sorted column j by halving what is left of it |
 /// | in dense columns | a warp, or a block for `team_log2` > 5 | 2^`lanes_log2`, which walk along column j below row k |
 ///
-/// Writes: `lu` by atomic additions; dense column t by team t alone, whose barriers order spreading, reading and
+/// Writes: `lu` by atomic additions to components; dense column t by team t alone, whose barriers order spreading, reading and
 /// clearing. Orders: see the module; a grid barrier ends each level. Shared memory: none.
 ///
 /// Launch: cooperative, 1-D, a multiple of 32 threads. Preconditions: patterns are the filled pattern
@@ -208,12 +199,12 @@ impl<T: Real> Levels<T> {
 /// and 2^`lanes_log2` at most the threads of a team, `num_dense` ≥ 1; `dense` has room for `num_dense` columns and is
 /// zero; `barrier` is zero.
 #[kernel(
-    T = [f32, f64],
+    T = [f32, f64, Complex<f32>, Complex<f64>],
     max_threads(512),
     require(
-        filled.col_idx.len() == elimination.lu.len(),
-        filled.row_idx.len() == elimination.lu.len(),
-        filled.csr_to_csc.len() == elimination.lu.len(),
+        elimination.lu.len() == filled.col_idx.len() * T::COMPONENTS,
+        filled.row_idx.len() == filled.col_idx.len(),
+        filled.csr_to_csc.len() == filled.col_idx.len(),
         levels.ptr.len() > elimination.num_levels as usize,
         elimination.mappings.len() == elimination.num_levels as usize,
         levels.cols.len() == filled.diag_pos.len(),
@@ -223,7 +214,7 @@ impl<T: Real> Levels<T> {
         elimination.barrier.len() >= 1
     )
 )]
-pub unsafe fn lu_levels<T: Real>(
+pub unsafe fn lu_levels<T: Field>(
     elimination: Elimination<T>,
     levels: ColumnLevels,
     filled: Filled,

@@ -55,24 +55,25 @@ pub mod extreme {
 
 /// What an elimination works with, besides the pattern and the order.
 #[derive(Clone, Copy, KernelArgs)]
-pub struct Elimination<T: Real> {
+pub struct Elimination<T: Field> {
     /// Number of levels.
     pub num_levels: u32,
     /// Number of dense columns.
     pub num_dense: u32,
-    /// Smaller pivots are used as ± this.
-    pub smallest: T,
+    /// Smaller pivots are used with this magnitude.
+    pub smallest: T::Real,
     /// How the threads share each level: [`Mapping::pack`](mapping::Mapping::pack).
     pub mappings: Global<u32>,
-    /// The values, by columns: those of B, then those of L and U.
-    pub lu: GlobalMut<T>,
+    /// The components of the values, by columns: of those of B, then of those of L and U. Components, because the chip adds
+    /// atomically to one of them at a time.
+    pub lu: GlobalMut<T::Real>,
     /// Dense columns of n values, one a team.
     pub dense: GlobalMut<T>,
     /// The grid's barrier.
     pub barrier: GlobalMut<u32>,
 }
 
-impl<T: Real> Elimination<T> {
+impl<T: Field> Elimination<T> {
     #[inlined]
     fn factors(self, filled: Filled) -> Factors<T> {
         Factors {
@@ -83,11 +84,11 @@ impl<T: Real> Elimination<T> {
     }
 }
 
-/// The pivot that is divided by: ± `smallest` in place of a smaller one, with its sign.
+/// The pivot that is divided by: one of magnitude `smallest` in place of a smaller one, in its direction.
 #[inlined]
-fn usable_pivot<T: Real>(pivot: T, smallest: T) -> T {
-    if pivot.abs() < smallest {
-        if pivot < T::ZERO { -smallest } else { smallest }
+fn usable_pivot<T: Field>(pivot: T, smallest: T::Real) -> T {
+    if pivot.magnitude() < smallest {
+        pivot.with_magnitude(smallest)
     } else {
         pivot
     }
@@ -95,14 +96,39 @@ fn usable_pivot<T: Real>(pivot: T, smallest: T) -> T {
 
 /// The pattern of L+U, and its values by columns.
 #[derive(Clone, Copy)]
-struct Factors<T: Real> {
-    /// Pivots below it are used as ± this.
-    smallest: T,
+struct Factors<T: Field> {
+    /// Smaller pivots are used with this magnitude.
+    smallest: T::Real,
     filled: Filled,
-    lu: GlobalMut<T>,
+    /// Components of the values.
+    lu: GlobalMut<T::Real>,
 }
 
-impl<T: Real> Factors<T> {
+impl<T: Field> Factors<T> {
+    /// Value `p`.
+    #[inlined]
+    fn get(self, p: usize) -> T {
+        T::from_components(|c| self.lu.get(p * T::COMPONENTS + c))
+    }
+
+    /// Writes value `p`.
+    #[inlined]
+    fn set(self, p: usize, value: T) {
+        value.for_components(|c, component| self.lu.set(p * T::COMPONENTS + c, component));
+    }
+
+    /// Adds to value `p`, which others may add to, and nobody reads now: to each component atomically.
+    #[inlined]
+    fn add(self, p: usize, value: T) {
+        value.for_components(|c, component| {
+            self.lu.atomic(p * T::COMPONENTS + c).reduce_add(
+                component,
+                Ordering::Relaxed,
+                Scope::Device,
+            );
+        });
+    }
+
     /// Position of the pivot of column `k`, by columns.
     #[inlined]
     fn diagonal(self, k: usize) -> u64 {
@@ -113,7 +139,7 @@ impl<T: Real> Factors<T> {
 
     #[inlined]
     fn pivot(self, diagonal: u64) -> T {
-        usable_pivot(self.lu.get(diagonal as usize), self.smallest)
+        usable_pivot(self.get(diagonal as usize), self.smallest)
     }
 
     /// Position of row `i` in `begin..end`, where it is; rows increase.
@@ -127,8 +153,12 @@ impl<T: Real> Factors<T> {
 ///
 /// Threads: one an entry, grid-strided. Writes: positions are distinct, so each place has one writer.
 /// Precondition: the rest of `lu` is zero.
-#[kernel(T = [f32, f64], max_threads(1024), require(positions.len() == b.len()))]
-pub unsafe fn scatter_values<T: Real>(positions: Global<u64>, b: Global<T>, lu: GlobalMut<T>) {
+#[kernel(
+    T = [f32, f64, Complex<f32>, Complex<f64>],
+    max_threads(1024),
+    require(positions.len() == b.len())
+)]
+pub unsafe fn scatter_values<T: Field>(positions: Global<u64>, b: Global<T>, lu: GlobalMut<T>) {
     for p in thread::grid_stride(b.len()) {
         lu.set(positions.get(p) as usize, b.get(p));
     }
@@ -151,7 +181,7 @@ fn warp_max(value: u64) -> u64 {
 /// lane 0 stores the pivot behind a `sync_warp`, which all lanes reach after they read it. Counters and extremes by
 /// atomics. Launch: 1-D, a multiple of 32 threads.
 #[kernel(
-    T = [f32, f64],
+    T = [f32, f64, Complex<f32>, Complex<f64>],
     max_threads(1024),
     require(
         filled.csr_to_csc.len() == lu.len(),
@@ -160,8 +190,8 @@ fn warp_max(value: u64) -> u64 {
         extremes.len() == extreme::LEN
     )
 )]
-pub unsafe fn lu_finish<T: Real>(
-    smallest: T,
+pub unsafe fn lu_finish<T: Field>(
+    smallest: T::Real,
     filled: Filled,
     lu: GlobalMut<T>,
     counters: GlobalMut<u32>,
@@ -176,22 +206,23 @@ pub unsafe fn lu_finish<T: Real>(
         let col_end = filled.col_ptr.get(k + 1);
         let came = lu.get(diagonal as usize);
         let pivot = usable_pivot(came, smallest);
-        let size = pivot.abs().to_f64();
-        let mut finite = size.is_finite();
+        let size = pivot.magnitude().to_f64();
+        let mut finite = pivot.is_number();
         let mut max_u = size.to_bits();
         let mut p = filled.col_ptr.get(k) + lane;
         while p < diagonal {
-            let u = lu.get(p as usize).abs().to_f64();
-            finite &= u.is_finite();
-            if u.to_bits() > max_u {
-                max_u = u.to_bits();
+            let u = lu.get(p as usize);
+            finite &= u.is_number();
+            let u = u.magnitude().to_f64().to_bits();
+            if u > max_u {
+                max_u = u;
             }
             p += u64::from(warp::WARP_SIZE);
         }
         let mut p = diagonal + 1 + lane;
         while p < col_end {
-            let l = lu.get(p as usize) / pivot;
-            finite &= l.to_f64().is_finite();
+            let l = lu.get(p as usize).quotient(pivot);
+            finite &= l.is_number();
             lu.set(p as usize, l);
             p += u64::from(warp::WARP_SIZE);
         }
@@ -205,7 +236,7 @@ pub unsafe fn lu_finish<T: Real>(
                     .atomic(which)
                     .fetch_min(k as u32, Ordering::Relaxed, Scope::Device);
             };
-            if came.abs() < smallest {
+            if came.magnitude() < smallest {
                 lu.set(diagonal as usize, pivot);
                 counters.atomic(counter::NUM_PERTURBED).reduce_add(
                     1,

@@ -28,7 +28,7 @@ pub struct Updates {
 
 /// Columns with the updates that they get in a level, and the dense columns of the teams.
 #[derive(Clone, Copy)]
-struct Ordered<T: Real> {
+struct Ordered<T: Field> {
     factors: Factors<T>,
     updates: Updates,
     /// Dense columns of n values, one a team.
@@ -36,7 +36,7 @@ struct Ordered<T: Real> {
     num_dense: u32,
 }
 
-impl<T: Real> Ordered<T> {
+impl<T: Field> Ordered<T> {
     /// Calls `change(upper, factor, begin, end)` for the updates `first..last` in order, with the position of U(k, j),
     /// U(k, j) / p and the entries of L(·, k). The team waits behind each.
     #[inlined]
@@ -49,11 +49,11 @@ impl<T: Real> Ordered<T> {
         let mut update = first;
         while update < last {
             let upper = self.updates.updates.get(update as usize);
-            let u = self.factors.lu.get(upper as usize);
+            let u = self.factors.get(upper as usize);
             if u != T::ZERO {
                 let k = self.factors.filled.row_idx.get(upper as usize) as usize;
                 let diagonal = self.factors.diagonal(k);
-                let factor = u / self.factors.pivot(diagonal);
+                let factor = u.quotient(self.factors.pivot(diagonal));
                 change(
                     upper,
                     factor,
@@ -95,10 +95,9 @@ impl<T: Real> Ordered<T> {
                     while p < below_end {
                         let i = self.factors.filled.row_idx.get(p as usize);
                         place = self.factors.find(i, place + 1, column_end);
-                        let l = self.factors.lu.get(p as usize);
-                        let value = self.factors.lu.get(place as usize);
+                        let l = self.factors.get(p as usize);
+                        let value = self.factors.get(place as usize);
                         self.factors
-                            .lu
                             .set(place as usize, (-l).mul_add(factor, value));
                         p += u64::from(sharing * team.width);
                     }
@@ -133,19 +132,19 @@ impl<T: Real> Ordered<T> {
             let changed = self.updates.updates.get(first as usize) + 1;
             let column_end = self.factors.filled.col_ptr.get(j + 1);
             team.for_range(changed, column_end, |p| {
-                self.dense.set(row(p), self.factors.lu.get(p));
+                self.dense.set(row(p), self.factors.get(p));
             });
             team.sync();
             self.for_updates(team, (first, last), |_, factor, below, below_end| {
                 team.for_range(below, below_end, |p| {
-                    let l = self.factors.lu.get(p);
+                    let l = self.factors.get(p);
                     let value = self.dense.get(row(p));
                     self.dense.set(row(p), (-l).mul_add(factor, value));
                 });
             });
             team.sync();
             team.for_range(changed, column_end, |p| {
-                self.factors.lu.set(p, self.dense.get(row(p)));
+                self.factors.set(p, self.dense.get(row(p)));
             });
             // Other threads spread the next column.
             team.sync();
@@ -172,11 +171,11 @@ impl<T: Real> Ordered<T> {
 /// parts; mappings have at least one part, one if they are dense, and then `num_dense` ≥ 1; `dense` has room for
 /// `num_dense` columns; `barrier` is zero.
 #[kernel(
-    T = [f32, f64],
+    T = [f32, f64, Complex<f32>, Complex<f64>],
     max_threads(512),
     require(
-        filled.row_idx.len() == elimination.lu.len(),
-        filled.csr_to_csc.len() == elimination.lu.len(),
+        elimination.lu.len() == filled.row_idx.len() * T::COMPONENTS,
+        filled.csr_to_csc.len() == filled.row_idx.len(),
         elimination.mappings.len() == elimination.num_levels as usize,
         updates.target_ptr.len() == elimination.num_levels as usize + 1,
         updates.update_ptr.len() == updates.target_cols.len() + 1,
@@ -185,7 +184,7 @@ impl<T: Real> Ordered<T> {
         elimination.barrier.len() >= 1
     )
 )]
-pub unsafe fn lu_levels_ordered<T: Real>(
+pub unsafe fn lu_levels_ordered<T: Field>(
     elimination: Elimination<T>,
     updates: Updates,
     filled: Filled,

@@ -1,8 +1,8 @@
 //! Complex matrices with the tree of a device, against the CPU path: the same statements as for real ones.
 
 use luge::{
-    BackendChoice, DeviceEngine, Error, Factors, MatrixKind, Options, Pivoting, Refactorized,
-    Scalar, Solution, Solver,
+    BackendChoice, DeviceEngine, Error, FactorPrecision, Factors, MatrixKind, Options, Pivoting,
+    Refactorized, Regularization, Scalar, Solution, Solver,
 };
 use luge_kernel::math::Complex;
 use luge_matrix_io::MatrixData;
@@ -461,16 +461,177 @@ fn hermitian_factors_are_solved_with_apart() {
     }
 }
 
-/// What devices have no kernels for is refused by name.
+/// Level after level, with updates in any order and in one.
 #[test]
-fn what_devices_do_not_have_for_complex_matrices_is_refused() {
-    let a = magnetic_lattice([7, 6], 0.2, 1.5);
-    let options = Options::default()
+fn complex_columns_are_factorized_on_the_device() {
+    let (n, points) = if is_gpu() {
+        (2_000, [30, 29, 1])
+    } else {
+        (60, [6, 5, 1])
+    };
+    for (backend, a) in choices().into_iter().cycle().zip([
+        turned::<C>(&circuit(n, 3)),
+        helmholtz(points, 6.0),
+        turned::<C>(&convection_diffusion_2d(9, 8, 3.0)),
+    ]) {
+        let options = Options::default()
+            .backend(backend)
+            .device_engine(DeviceEngine::Columns);
+        check_solves_of(&a, &factorize(&a, &options), &[3]);
+        let mut ordered = options;
+        ordered.device_columns.numeric.deterministic = true;
+        check_matrix(&a, &ordered);
+    }
+}
+
+/// With the real path's numbers, and a part that is zero beside each.
+#[test]
+fn a_real_matrix_given_as_complex_has_the_columns_of_the_real_path() {
+    let mut options = Options::default()
         .backend(choices()[0])
         .device_engine(DeviceEngine::Columns);
-    match Solver::new(options).unwrap().analyze(&a).unwrap_err() {
-        Error::RealOnly { option, .. } => assert_eq!(option, "device_engine"),
-        other => panic!("{other:?}"),
+    options.device_columns.numeric.deterministic = true;
+    let a = circuit(60, 3);
+    let (real, complex) = (
+        factorize(&a, &options),
+        factorize(&to_scalar::<C>(&a), &options),
+    );
+    let of = |inform: &luge::Inform| (inform.lnz, inform.num_perturbed, inform.growth);
+    assert_eq!(of(complex.inform()), of(real.inform()));
+    let (b, _) = known_solution(&a);
+    let mut x = b.clone();
+    real.solve_in_place(&mut x).unwrap();
+    let mut z: Vec<C> = b.into_iter().map(C::from).collect();
+    complex.solve_in_place(&mut z).unwrap();
+    let widened: Vec<C> = x.into_iter().map(C::from).collect();
+    assert_eq!(z, widened);
+}
+
+/// Factors of 32 bits a component, refined to what those of 64 have: LU by both engines, LDLᵀ, LDLᴴ and Cholesky.
+#[test]
+fn complex_factors_in_single_precision_are_refined_on_the_device() {
+    let n = if is_gpu() { 3_000 } else { 60 };
+    let single = |kind| {
+        Options::default()
+            .kind(kind)
+            .precision(FactorPrecision::Single)
+    };
+    let columns = single(MatrixKind::General).device_engine(DeviceEngine::Columns);
+    let general = || single(MatrixKind::General).device_engine(DeviceEngine::Tree);
+    let hermitian = |a: &CsMat<f64>| turned_in_form::<C>(a, Form::Hermitian);
+    // Small fronts, whole ones, tiles and strips; pivots that are searched, delayed and of order 2.
+    let cases = [
+        (general(), turned::<C>(&circuit(n, 3))),
+        (general(), dense(96, None)),
+        (general(), dense(150, None)),
+        (columns, turned::<C>(&circuit(n, 3))),
+        (single(MatrixKind::Symmetric), helmholtz([6, 5, 4], 6.0)),
+        (
+            single(MatrixKind::Symmetric),
+            dense(130, Some(Form::Symmetric)),
+        ),
+        (
+            single(MatrixKind::Hermitian),
+            hermitian(&saddle_point(40, 15, 3)),
+        ),
+        (
+            single(MatrixKind::Hermitian),
+            dense(150, Some(Form::Hermitian)),
+        ),
+        (
+            single(MatrixKind::PositiveDefinite),
+            hermitian(&elasticity_3d(2, 2, 2, 1)),
+        ),
+    ];
+    for (backend, (options, a)) in choices().into_iter().cycle().zip(cases) {
+        let options = options.backend(backend);
+        let mut factors = factorize(&a, &options);
+        assert_ne!(factors.inform().backend, "cpu");
+        assert_eq!(factors.inform().precision, "complex f32");
+        let (b, _) = known_solution(&a);
+        check(&a, &factors.solve(&b).unwrap().x, &b, "A");
+        let x = factors.solve_many(&b.repeat(3), 3).unwrap().x;
+        check(&a, &x[2 * a.rows()..], &b, "A for three");
+        let adjoint = a.transpose_view().to_csr().map(|v: &C| v.conj());
+        let (b, _) = known_solution(&adjoint);
+        check(&adjoint, &factors.solve_adjoint(&b).unwrap().x, &b, "Aᴴ");
+        // One pass is as good as the factors.
+        let mut x = b.clone();
+        factors.solve_in_place(&mut x).unwrap();
+        assert_ne!(x, factors.solve(&b).unwrap().x);
+        let inertia = factors.inertia();
+        assert_eq!(
+            inertia,
+            factorize(
+                &a,
+                &options
+                    .backend(BackendChoice::Cpu)
+                    .device_engine(DeviceEngine::Auto)
+            )
+            .inertia()
+        );
+        let other = a.map(|v| v * 1.5);
+        factors.refactorize(&other).unwrap();
+        let (b, _) = known_solution(&other);
+        check(&other, &factors.solve(&b).unwrap().x, &b, "other values");
+    }
+}
+
+/// What callers give in 32 bits comes back in them.
+#[test]
+fn complex_matrices_of_single_precision_solve_on_the_device() {
+    let a = helmholtz([6, 5, 4], 6.0).map(|v| Complex::new(v.re as f32, v.im as f32));
+    for kind in [MatrixKind::General, MatrixKind::Symmetric] {
+        let options = Options::default().backend(choices()[0]).kind(kind);
+        let factors = factorize(&a, &options);
+        assert_eq!(factors.inform().precision, "complex f32");
+        let (b, _) = known_solution(&a);
+        let x = factors.solve(&b).unwrap().x;
+        assert!(normwise_backward_error(&a, &x, &b) <= 1e-6);
+    }
+}
+
+/// Pivots that have not the sign that is expected of them are replaced, and those that are named are those of the CPU.
+#[test]
+fn hermitian_pivots_of_expected_signs_are_factorized_on_the_device() {
+    let (n, m) = if is_gpu() { (600, 250) } else { (40, 17) };
+    let signs = |positive: usize, negative: usize| {
+        let mut signs = vec![1i8; positive];
+        signs.extend(vec![-1; negative]);
+        signs
+    };
+    let quasidefinite = interior_point_kkt(n, m, 1e-3, 4);
+    let of = |a: &CsMat<f64>| turned_in_form::<C>(a, Form::Hermitian);
+    // The second has a pivot in six of the wrong sign; the third fronts of every class; the last is a full one.
+    let cases = [
+        (of(&quasidefinite), signs(n, m), 1e-6, 0),
+        (
+            of(&quasidefinite),
+            (0..n + m)
+                .map(|i| if i % 6 == 0 { -1 } else { 1 })
+                .collect(),
+            1e3,
+            1,
+        ),
+        (dense(130, Some(Form::Hermitian)), signs(65, 65), 50.0, 1),
+    ];
+    for precision in [FactorPrecision::Matrix, FactorPrecision::Single] {
+        for (a, signs, delta, least) in &cases {
+            let options = Options::default()
+                .backend(choices()[0])
+                .kind(MatrixKind::Hermitian)
+                .precision(precision)
+                .regularization(Some(Regularization::new(signs.clone(), *delta)));
+            let factors = factorize(a, &options);
+            assert_ne!(factors.inform().backend, "cpu");
+            let on_cpu = factorize(a, &options.clone().backend(BackendChoice::Cpu));
+            let perturbed = factors.perturbed_columns().unwrap();
+            assert!(perturbed.len() >= *least);
+            assert_eq!(Some(perturbed), on_cpu.perturbed_columns());
+            assert_eq!(factors.inertia(), on_cpu.inertia());
+            let positive = signs.iter().filter(|&&sign| sign > 0).count();
+            assert_eq!(factors.inertia().unwrap().positive, positive);
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use luge_gpu_kernels::numeric::levels::lu_levels;
 use luge_gpu_kernels::numeric::mapping::{Mapping, level_shapes, shape};
 use luge_gpu_kernels::numeric::ordered::{UpdatesBuffers, lu_levels_ordered};
 use luge_gpu_kernels::numeric::{self as kernels, EliminationBuffers, counter, extreme};
+use luge_kernel::math::Complex;
 use luge_levelize::gpu::DeviceLevels;
 use luge_numeric::NumericError;
 use luge_numeric::gpu::{
@@ -12,11 +13,14 @@ use luge_numeric::gpu::{
     factorize, positions, refactorize,
 };
 use luge_reference::numeric::{SparseLu, lu_right_looking};
-use luge_sparse::{CancelFlag, CompressedPattern, FilledPattern, Levels, PivotPolicy, RealScalar};
+use luge_sparse::num_traits::Zero;
+use luge_sparse::{
+    CancelFlag, CompressedPattern, FilledPattern, Levels, PivotPolicy, RealScalar, Scalar,
+};
 use luge_symbolic::cpu::filled_pattern;
 use luge_symbolic::gpu::DeviceFilled;
 use luge_testkit::compare::assert_close;
-use luge_testkit::convert::{matrix_of, pattern_of};
+use luge_testkit::convert::{matrix_of, pattern_of, turned};
 use luge_testkit::corpus::Corpus;
 use luge_testkit::generators::adversaries::{ArrowHead, arrow};
 use luge_testkit::generators::applications::{circuit, convection_diffusion_2d};
@@ -90,12 +94,21 @@ impl<T: DeviceScalar> Problem<T> {
     }
 }
 
-impl<T: RealScalar> Problem<T> {
+impl<T: Scalar> Problem<T> {
+    /// With these values, [turned] over the complex numbers; without any for the pattern alone.
     fn new(stream: &Stream, rows: CompressedPattern, values: &[f64]) -> Self {
         let filled = filled_pattern(&rows).unwrap();
         let levels = luge_levelize::cpu::levels(&filled);
+        let values = match values {
+            [] => Vec::new(),
+            _ => {
+                turned::<T>(&matrix_of(&rows, values.to_vec()))
+                    .into_raw_storage()
+                    .2
+            }
+        };
         Self {
-            values: values.iter().map(|&v| T::from_f64(v)).collect(),
+            values,
             on_device: DeviceFilled::upload(stream, &filled).unwrap(),
             levels: DeviceLevels::upload(stream, &levels).unwrap(),
             rows,
@@ -112,7 +125,7 @@ impl<T: RealScalar> Problem<T> {
     fn max(&self) -> f64 {
         self.values
             .iter()
-            .fold(0.0, |max, v| f64::max(max, v.abs().to_f64()))
+            .fold(0.0, |max, v| f64::max(max, v.magnitude().to_f64()))
     }
 }
 
@@ -147,12 +160,12 @@ fn named_matrices() -> Vec<(&'static str, CompressedPattern, Vec<f64>)> {
     named
 }
 
-fn expect<T: RealScalar>(problem: &Problem<T>, policy: PivotPolicy) -> SparseLu<T> {
+fn expect<T: Scalar>(problem: &Problem<T>, policy: PivotPolicy) -> SparseLu<T> {
     lu_right_looking(&problem.filled, &problem.rows, &problem.values, policy).unwrap()
 }
 
 /// Two ways of rounding the same sums of a well-conditioned elimination.
-fn tolerance<T: RealScalar>(n: usize) -> f64 {
+fn tolerance<T: Scalar>(n: usize) -> f64 {
     error_bound::<T>(n)
 }
 
@@ -198,6 +211,8 @@ fn scatter_values_matches_reference() {
     for stream in streams() {
         check_scatter::<f32>(&stream);
         check_scatter::<f64>(&stream);
+        check_scatter::<Complex<f32>>(&stream);
+        check_scatter::<Complex<f64>>(&stream);
     }
 }
 
@@ -273,7 +288,7 @@ fn dense(team_log2: u32, lanes_log2: u32, parts: u32) -> Mapping {
 fn eliminated<T: DeviceScalar>(
     stream: &Stream,
     problem: &Problem<T>,
-    smallest: T,
+    smallest: T::Magnitude,
     (grid, threads): (u32, u32),
     mapping: Mapping,
     num_dense: u32,
@@ -289,7 +304,7 @@ fn eliminated<T: DeviceScalar>(
         num_dense,
         smallest,
         mappings: &mappings,
-        lu: &mut lu,
+        lu: &mut lu.slice_mut(..).into_elements(),
         dense: &mut dense,
         barrier: &mut barrier,
     };
@@ -317,7 +332,7 @@ fn eliminated<T: DeviceScalar>(
 }
 
 /// What [`lu_levels`] leaves: U, and L times the pivot of its column.
-fn expect_undivided<T: RealScalar>(problem: &Problem<T>) -> Vec<T> {
+fn expect_undivided<T: Scalar>(problem: &Problem<T>) -> Vec<T> {
     let mut expected = expect(problem, PivotPolicy::STATIC);
     for j in 0..expected.n() {
         let pivot = expected.pivot(j);
@@ -343,7 +358,7 @@ fn check_levels<T: DeviceScalar>(stream: &Stream, rows: &CompressedPattern, valu
         ((4, 64), dense(6, 5, 1), 1),
     ];
     for (grid, mapping, num_dense) in cases {
-        let lu = eliminated(stream, &problem, T::zero(), grid, mapping, num_dense);
+        let lu = eliminated(stream, &problem, Zero::zero(), grid, mapping, num_dense);
         let lu = stream.download(&lu).unwrap();
         assert_close(&lu, &expected, tolerance::<T>(problem.filled.n()));
     }
@@ -356,7 +371,10 @@ fn lu_levels_matches_reference() {
             eprintln!("{name}");
             check_levels::<f32>(&stream, &rows, &values);
             check_levels::<f64>(&stream, &rows, &values);
+            check_levels::<Complex<f64>>(&stream, &rows, &values);
         }
+        let (rows, values) = two_updates_of_one_column();
+        check_levels::<Complex<f32>>(&stream, &rows, &values);
     }
     on_each(10, &dominant_matrices(24), |stream, a| {
         if a.rows() > 0 {
@@ -429,9 +447,9 @@ fn check_ordered<T: DeviceScalar>(stream: &Stream, rows: &CompressedPattern, val
         let elimination = EliminationBuffers {
             num_levels,
             num_dense,
-            smallest: T::zero(),
+            smallest: Zero::zero(),
             mappings: &stream.upload(&mappings).unwrap(),
-            lu: &mut lu,
+            lu: &mut lu.slice_mut(..).into_elements(),
             dense: &mut dense,
             barrier: &mut barrier,
         };
@@ -486,10 +504,12 @@ fn lu_levels_ordered_matches_reference() {
     for stream in streams() {
         let (rows, values) = two_updates_of_one_column();
         check_ordered::<f64>(&stream, &rows, &values);
+        check_ordered::<Complex<f32>>(&stream, &rows, &values);
         for (name, rows, values) in named_matrices() {
             eprintln!("{name}");
             check_ordered::<f32>(&stream, &rows, &values);
             check_ordered::<f64>(&stream, &rows, &values);
+            check_ordered::<Complex<f64>>(&stream, &rows, &values);
         }
     }
     on_each(10, &dominant_matrices(24), |stream, a| {
@@ -505,7 +525,7 @@ fn check_finish<T: DeviceScalar>(stream: &Stream, rows: &CompressedPattern, valu
     // Some pivots are replaced.
     let below = 0.3;
     let expected = expect(&problem, PivotPolicy::replacing(below));
-    let smallest = <T as RealScalar>::from_f64(below * problem.max());
+    let smallest = RealScalar::from_f64(below * problem.max());
     let mut lu = eliminated(stream, &problem, smallest, (2, 64), search(5, 5, 1), 0);
     let mut counters = [u32::MAX; counter::LEN];
     counters[counter::NUM_PERTURBED] = 0;
@@ -535,7 +555,7 @@ fn check_finish<T: DeviceScalar>(stream: &Stream, rows: &CompressedPattern, valu
         [expected.perturbed.len() as u32, first, u32::MAX, u32::MAX]
     );
     // Against the values that came back, so exactly.
-    let size = |v: T| RealScalar::to_f64(v).abs();
+    let size = |v: T| RealScalar::to_f64(Scalar::magnitude(v));
     let columns = problem.filled.rows().transpose();
     let mut reported = [0.0f64, f64::INFINITY, 0.0];
     for j in 0..columns.major_dim() {
@@ -564,6 +584,8 @@ fn lu_finish_matches_reference() {
         for (_, rows, values) in named_matrices() {
             check_finish::<f32>(&stream, &rows, &values);
             check_finish::<f64>(&stream, &rows, &values);
+            check_finish::<Complex<f32>>(&stream, &rows, &values);
+            check_finish::<Complex<f64>>(&stream, &rows, &values);
         }
     }
 }
@@ -591,7 +613,7 @@ fn check_phase<T: DeviceScalar>(
         let pivots = factors.pivots();
         assert_eq!((pivots.num_perturbed, pivots.first_perturbed), (0, None));
         if n > 0 {
-            let growth = expected.element_growth(<T as RealScalar>::from_f64(problem.max()));
+            let growth = expected.element_growth(RealScalar::from_f64(problem.max()));
             assert!((pivots.element_growth / growth - 1.0).abs() <= tolerance::<T>(n));
         } else {
             assert_eq!(pivots.element_growth, 1.0);
@@ -673,6 +695,8 @@ fn factorize_phase_matches_reference() {
             eprintln!("{name}");
             check_phase::<f32>(stream, &rows, &values, &dealt(at + 1));
             check_phase::<f64>(stream, &rows, &values, &dealt(at));
+            check_phase::<Complex<f64>>(stream, &rows, &values, &dealt(at + 2)[..1]);
+            check_phase::<Complex<f32>>(stream, &rows, &values, &dealt(at)[..1]);
         }
     }
     on_each(6, &dominant_matrices(24), |stream, a| {

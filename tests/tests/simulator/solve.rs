@@ -1,16 +1,17 @@
 //! The triangular solves against the reference, on every device.
 
 use luge_device::{Buffer, Device, Stream};
+use luge_kernel::math::Complex;
 use luge_levelize::gpu::DeviceLevels;
 use luge_reference::numeric::{SparseLu, lu_right_looking};
 use luge_reference::solve as reference;
 use luge_solve::SolveError;
 use luge_solve::gpu::{DeviceLu, SolveScalar, solve};
-use luge_sparse::{CompressedPattern, PivotPolicy, RealScalar};
+use luge_sparse::{CompressedPattern, PivotPolicy, RealScalar, Scalar};
 use luge_symbolic::cpu::filled_pattern;
 use luge_symbolic::gpu::DeviceFilled;
 use luge_testkit::compare::assert_close;
-use luge_testkit::convert::{matrix_of, pattern_of};
+use luge_testkit::convert::{matrix_of, pattern_of, turned};
 use luge_testkit::generators::adversaries::{ArrowHead, arrow};
 use luge_testkit::generators::applications::{circuit, convection_diffusion_2d};
 use luge_testkit::residual::{assert_backward_error, error_bound, known_solution};
@@ -30,10 +31,9 @@ struct Factored<T: SolveScalar> {
 
 impl<T: SolveScalar> Factored<T> {
     fn new(stream: &Stream, rows: CompressedPattern, values: &[f64]) -> Self {
-        let values: Vec<T> = values
-            .iter()
-            .map(|&v| <T as RealScalar>::from_f64(v))
-            .collect();
+        let values = turned::<T>(&matrix_of(&rows, values.to_vec()))
+            .into_raw_storage()
+            .2;
         let filled = filled_pattern(&rows).unwrap();
         let levels = luge_levelize::cpu::levels(&filled);
         let expected = lu_right_looking(&filled, &rows, &values, PivotPolicy::STATIC).unwrap();
@@ -59,13 +59,15 @@ impl<T: SolveScalar> Factored<T> {
         self.rows.major_dim()
     }
 
-    /// Right-hand sides between −1 and 1.
+    /// Right-hand sides with components between −1 and 1.
     fn right_hand_sides(&self, nrhs: usize) -> Vec<T> {
-        (0..self.n() * nrhs)
-            .map(|i| {
-                <T as RealScalar>::from_f64((noise(7, i) >> 11) as f64 / (1u64 << 52) as f64 - 1.0)
+        let component = |i| (noise(7, i) >> 11) as f64 / (1u64 << 52) as f64 - 1.0;
+        let entry = |i| {
+            <T as Scalar>::from_components(|at| {
+                RealScalar::from_f64(component(i * <T as Scalar>::COMPONENTS + at))
             })
-            .collect()
+        };
+        (0..self.n() * nrhs).map(entry).collect()
     }
 }
 
@@ -144,6 +146,10 @@ fn solve_lower_matches_reference() {
         |lu, s, x, nrhs| lu.solve_lower(s, x, nrhs),
         reference::solve_lower,
     );
+    on_all::<Complex<f64>>(
+        |lu, s, x, nrhs| lu.solve_lower(s, x, nrhs),
+        reference::solve_lower,
+    );
 }
 
 #[test]
@@ -153,6 +159,10 @@ fn solve_upper_matches_reference() {
         reference::solve_upper,
     );
     on_all::<f64>(
+        |lu, s, x, nrhs| lu.solve_upper(s, x, nrhs),
+        reference::solve_upper,
+    );
+    on_all::<Complex<f64>>(
         |lu, s, x, nrhs| lu.solve_upper(s, x, nrhs),
         reference::solve_upper,
     );
@@ -168,6 +178,10 @@ fn solve_upper_transpose_matches_reference() {
         |lu, s, x, nrhs| lu.solve_upper_transpose(s, x, nrhs),
         reference::solve_upper_transpose,
     );
+    on_all::<Complex<f64>>(
+        |lu, s, x, nrhs| lu.solve_upper_transpose(s, x, nrhs),
+        reference::solve_upper_transpose,
+    );
 }
 
 #[test]
@@ -177,6 +191,10 @@ fn solve_lower_transpose_matches_reference() {
         reference::solve_lower_transpose,
     );
     on_all::<f64>(
+        |lu, s, x, nrhs| lu.solve_lower_transpose(s, x, nrhs),
+        reference::solve_lower_transpose,
+    );
+    on_all::<Complex<f64>>(
         |lu, s, x, nrhs| lu.solve_lower_transpose(s, x, nrhs),
         reference::solve_lower_transpose,
     );
@@ -211,7 +229,9 @@ fn solutions_have_small_backward_errors() {
         for (name, rows, values) in named_matrices() {
             eprintln!("{name}");
             check_solve::<f32>(&stream, rows.clone(), &values);
-            check_solve::<f64>(&stream, rows, &values);
+            check_solve::<f64>(&stream, rows.clone(), &values);
+            check_solve::<Complex<f32>>(&stream, rows.clone(), &values);
+            check_solve::<Complex<f64>>(&stream, rows, &values);
         }
     }
     on_each(20, &dominant_matrices(30), |stream, a| {

@@ -1,7 +1,7 @@
 //! The numbers that the device factorizes in, and which kernels there are for them.
 //!
 //! A matrix over the complex numbers has fewer kernels: its tiles fill the shared memory, so no front is
-//! [wide](super::Limits::of_components), and solves without strips have no kernels of their own.
+//! [wide](super::Limits::of_components), and with factors of 32 bits solves without strips have no kernels of their own.
 
 use luge_device::{Buffer, DeviceError, KernelDesc, LaunchConfig, Stream};
 use luge_gpu_kernels::frontal::changed as changed_kernels;
@@ -9,10 +9,7 @@ use luge_gpu_kernels::frontal::check as check_kernels;
 use luge_gpu_kernels::frontal::check::symmetric as symmetric_check_kernels;
 use luge_gpu_kernels::frontal::ldlt as symmetric_kernels;
 use luge_gpu_kernels::frontal::lu as kernels;
-use luge_gpu_kernels::frontal::plan::{
-    BLOCK_VALUES, ExpectedPivotsBuffers, LargePlanBuffers, SmallPlanBuffers, SymmetricWorkBuffers,
-    WorkBuffers,
-};
+use luge_gpu_kernels::frontal::plan::{BLOCK_VALUES, LargePlanBuffers, WorkBuffers};
 use luge_gpu_kernels::frontal::solve as solve_kernels;
 use luge_gpu_kernels::frontal::solve::layout::{
     CouplingsBuffers, FactoredBuffers, ListsBuffers, PlacesBuffers, VectorsBuffers,
@@ -26,9 +23,9 @@ pub(super) type RealOf<T> = <T as DeviceScalar>::Magnitude;
 /// The type of the values of A, of right-hand sides and solutions, for factors of the type `T`: 64 bits a component.
 pub type WideOf<T> = <T as DeviceScalar>::Value;
 
-/// Bytes of shared memory that a block needs for factors of the type `T`.
-pub fn shared_bytes<T: DeviceScalar>() -> usize {
-    BLOCK_VALUES as usize * size_of::<T>()
+/// Bytes of shared memory that a block needs for factors whose values have `value_bytes` bytes.
+pub fn shared_bytes(value_bytes: usize) -> usize {
+    BLOCK_VALUES as usize * value_bytes
 }
 
 /// Arguments that the kernels of solves have in common.
@@ -48,7 +45,7 @@ pub struct SolveKernel {
     pub(super) strips: bool,
 }
 
-/// A type that the device factorizes in: `f32`, `f64` or `Complex<f64>`.
+/// A type that the device factorizes in: `f32`, `f64`, `Complex<f32>` or `Complex<f64>`.
 pub trait DeviceScalar:
     Scalar<Real = <Self as DeviceScalar>::Magnitude, Wide = <Self as DeviceScalar>::Value>
     + Field<Real = <Self as DeviceScalar>::Magnitude, Wide = <Self as DeviceScalar>::Value>
@@ -56,6 +53,7 @@ pub trait DeviceScalar:
     + kernels::lu_fronts_search::Instance
     + symmetric_kernels::ldlt_fronts::Instance
     + symmetric_kernels::ldlt_fronts_search::Instance
+    + symmetric_kernels::ldlt_fronts_signed::Instance
     + solve_kernels::prepare::coupling_values::Instance
     + check_kernels::begin_check::Instance
     + check_kernels::check_columns::Instance
@@ -105,35 +103,6 @@ pub trait DeviceScalar:
         search: bool,
         work: WorkBuffers<'_, Self>,
         large: LargePlanBuffers<'_>,
-    ) -> Result<(), DeviceError>;
-
-    /// The kernel for symmetric fronts whose pivots have expected signs.
-    ///
-    /// # Panics
-    ///
-    /// If there is none: of complex numbers.
-    fn signed_fronts() -> &'static KernelDesc;
-
-    /// Enqueues it.
-    ///
-    /// # Safety
-    ///
-    /// As the kernel demands.
-    ///
-    /// # Errors
-    ///
-    /// [`DeviceError`].
-    ///
-    /// # Panics
-    ///
-    /// If there is none.
-    unsafe fn launch_signed_fronts(
-        stream: &Stream,
-        config: &LaunchConfig,
-        work: WorkBuffers<'_, Self>,
-        symmetric: SymmetricWorkBuffers<'_, Self>,
-        expected: ExpectedPivotsBuffers<'_, Self>,
-        plans: (SmallPlanBuffers<'_>, LargePlanBuffers<'_>),
     ) -> Result<(), DeviceError>;
 
     /// A kernel for solves with L·U or its transpose.
@@ -267,26 +236,6 @@ macro_rules! real {
                     }
                 }
 
-                fn signed_fronts() -> &'static KernelDesc {
-                    symmetric_kernels::ldlt_fronts_signed::desc::<Self>()
-                }
-
-                unsafe fn launch_signed_fronts(
-                    stream: &Stream,
-                    config: &LaunchConfig,
-                    work: WorkBuffers<'_, Self>,
-                    symmetric: SymmetricWorkBuffers<'_, Self>,
-                    expected: ExpectedPivotsBuffers<'_, Self>,
-                    (small, large): (SmallPlanBuffers<'_>, LargePlanBuffers<'_>),
-                ) -> Result<(), DeviceError> {
-                    // SAFETY: the caller's contract.
-                    unsafe {
-                        symmetric_kernels::ldlt_fronts_signed::launch::<Self, _>(
-                            stream, config, work, symmetric, expected, small, large,
-                        )
-                    }
-                }
-
                 solves!(
                     [
                         (false, false) => solve_fronts_single,
@@ -307,51 +256,59 @@ macro_rules! real {
 }
 real!(f32, f64);
 
-impl DeviceScalar for Complex<f64> {
-    type Magnitude = f64;
-    type Value = Self;
+/// A complex type; the lists are those of [`solves`].
+macro_rules! complex {
+    ($real:ty, $without_strips:literal, $general:tt, $symmetric:tt) => {
+        impl DeviceScalar for Complex<$real> {
+            type Magnitude = $real;
+            type Value = Complex<f64>;
 
-    const SOLVES_WITHOUT_STRIPS: bool = false;
+            const SOLVES_WITHOUT_STRIPS: bool = $without_strips;
 
-    fn wide_fronts(_: bool) -> &'static KernelDesc {
-        panic!("no front of complex numbers is wide")
-    }
+            fn wide_fronts(_: bool) -> &'static KernelDesc {
+                panic!("no front of complex numbers is wide")
+            }
 
-    unsafe fn launch_wide_fronts(
-        _: &Stream,
-        _: &LaunchConfig,
-        search: bool,
-        _: WorkBuffers<'_, Self>,
-        _: LargePlanBuffers<'_>,
-    ) -> Result<(), DeviceError> {
-        Self::wide_fronts(search);
-        Ok(())
-    }
+            unsafe fn launch_wide_fronts(
+                _: &Stream,
+                _: &LaunchConfig,
+                search: bool,
+                _: WorkBuffers<'_, Self>,
+                _: LargePlanBuffers<'_>,
+            ) -> Result<(), DeviceError> {
+                Self::wide_fronts(search);
+                Ok(())
+            }
 
-    fn signed_fronts() -> &'static KernelDesc {
-        panic!("no signs are expected of complex pivots")
-    }
-
-    unsafe fn launch_signed_fronts(
-        _: &Stream,
-        _: &LaunchConfig,
-        _: WorkBuffers<'_, Self>,
-        _: SymmetricWorkBuffers<'_, Self>,
-        _: ExpectedPivotsBuffers<'_, Self>,
-        _: (SmallPlanBuffers<'_>, LargePlanBuffers<'_>),
-    ) -> Result<(), DeviceError> {
-        Self::signed_fronts();
-        Ok(())
-    }
-
-    solves!(
-        [
-            (false, _) => solve_wide_fronts_single,
-            (true, _) => solve_wide_fronts_many
-        ],
-        [
-            (false, _) => solve_wide_fronts_symmetric_single,
-            (true, _) => solve_wide_fronts_symmetric_many
-        ]
-    );
+            solves!($general, $symmetric);
+        }
+    };
 }
+complex!(
+    f32,
+    false,
+    [
+        (false, _) => solve_wide_fronts_single,
+        (true, _) => solve_wide_fronts_many
+    ],
+    [
+        (false, _) => solve_wide_fronts_symmetric_single,
+        (true, _) => solve_wide_fronts_symmetric_many
+    ]
+);
+complex!(
+    f64,
+    true,
+    [
+        (false, false) => solve_fronts_single,
+        (true, false) => solve_fronts_many,
+        (false, true) => solve_wide_fronts_single,
+        (true, true) => solve_wide_fronts_many
+    ],
+    [
+        (false, false) => solve_fronts_symmetric_single,
+        (true, false) => solve_fronts_symmetric_many,
+        (false, true) => solve_wide_fronts_symmetric_single,
+        (true, true) => solve_wide_fronts_symmetric_many
+    ]
+);

@@ -135,7 +135,7 @@ impl Auto {
             Ok(gpu) => gpu,
             Err(reason) => return Ok(on_cpu(device, Some(reason.clone()))),
         };
-        if let Err(refused) = gpu.check_components(components) {
+        if let Err(refused) = gpu.check_tiles(components * size_of::<f64>()) {
             return Ok(on_cpu(device, Some(refused.to_string())));
         }
         Ok(Chosen {

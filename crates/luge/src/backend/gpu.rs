@@ -16,7 +16,6 @@ use luge_numeric::gpu::{ColumnPlan, Columns, DeviceFactors};
 use luge_solve::gpu::{DeviceLu, SolveScalar};
 use luge_sparse::{CompressedPattern, FilledPattern, Levels, PivotPolicy, beside};
 use luge_symbolic::gpu::{self as symbolic, DeviceFilled};
-use num_complex::Complex;
 
 use super::{AnyColumnPlan, Description, DeviceCosts, Limits, NumericFactors, PlanReport};
 use crate::error::{Error, PhaseError};
@@ -138,18 +137,21 @@ impl GpuBackend {
         self.host_factors
     }
 
-    /// Refuses complex numbers on devices whose blocks have too little shared memory for a tile of them.
-    pub(crate) fn check_components(&self, components: usize) -> Result<(), Error> {
-        let needed = luge_frontal::gpu::shared_bytes::<Complex<f64>>();
+    /// Refuses fronts of complex numbers of `value_bytes` bytes on devices whose blocks have too little shared memory for a
+    /// tile of them.
+    pub(crate) fn check_tiles(&self, value_bytes: usize) -> Result<(), Error> {
+        let needed = luge_frontal::gpu::shared_bytes(value_bytes);
         for one in self.devices() {
             let device = one.stream.device();
             let properties = device.properties();
             let there = properties.max_shared_bytes_per_block as usize;
-            if components > 1 && there < needed {
+            if value_bytes > size_of::<f64>() && there < needed {
                 let name = &properties.name;
                 return Err(Error::RealOnly {
-                    option: "backend",
-                    value: format!("{name} with {there} of {needed} bytes of shared memory"),
+                    option: "device_engine",
+                    value: format!(
+                        "Tree on {name} with {there} of {needed} bytes of shared memory"
+                    ),
                 });
             }
         }
@@ -271,7 +273,9 @@ impl GpuBackend {
 /// What an engine launches for any matrix and one right-hand side.
 fn kernels_of<F>(options: &Options) -> Vec<&'static KernelDesc>
 where
-    F: SolveScalar + luge_frontal::gpu::DeviceScalar<Magnitude = F, Value = f64>,
+    F: SolveScalar
+        + luge_numeric::gpu::DeviceScalar<Magnitude = F>
+        + luge_frontal::gpu::DeviceScalar<Magnitude = F, Value = f64>,
 {
     let is_symmetric = matches!(
         options.kind,

@@ -16,7 +16,9 @@ use luge_frontal::RankOptions;
 use luge_numeric::PivotReport;
 use luge_sparse::{CancelFlag, MemoryBudget, Reservation, Scalar};
 #[cfg(feature = "gpu")]
-use luge_sparse::{CompressedPattern, FilledPattern, Levels, PivotPolicy, RealScalar};
+use luge_sparse::{CompressedPattern, FilledPattern, Levels, PivotPolicy};
+#[cfg(feature = "gpu")]
+use num_complex::Complex;
 
 use crate::error::Error;
 #[cfg(feature = "gpu")]
@@ -30,7 +32,7 @@ impl<W: Scalar<Real = f64, Wide = W>> Field for W {}
 
 /// The types that a device computes factors in.
 #[cfg(feature = "gpu")]
-pub(crate) trait DeviceScalar: RealScalar {
+pub(crate) trait DeviceScalar: Scalar {
     /// The plan of a device, for this type: kernels exist for concrete types.
     fn plan_on_device(
         backend: &gpu::GpuBackend,
@@ -55,7 +57,7 @@ macro_rules! device_scalar {
 }
 
 #[cfg(feature = "gpu")]
-device_scalar!(f32, f64);
+device_scalar!(f32, f64, Complex<f32>, Complex<f64>);
 
 /// What a phase may use.
 #[derive(Debug, Clone, Default)]
@@ -135,7 +137,7 @@ pub(crate) enum Backend {
 
 /// The filled pattern and levels of one B.
 #[cfg(feature = "gpu")]
-pub(crate) trait AnyColumnPlan<F: RealScalar>: Send + Sync {
+pub(crate) trait AnyColumnPlan<F: Scalar>: Send + Sync {
     fn report(&self) -> &PlanReport;
 
     /// The filled pattern and the levels on the host.
@@ -152,7 +154,7 @@ pub(crate) trait AnyColumnPlan<F: RealScalar>: Send + Sync {
 
 /// L and U of one B.
 #[cfg(feature = "gpu")]
-pub(crate) trait NumericFactors<F: RealScalar>: Send + Sync {
+pub(crate) trait NumericFactors<F: Scalar>: Send + Sync {
     fn pivots(&self) -> &PivotReport;
 
     /// Algorithm that ran.

@@ -2,8 +2,8 @@
 
 use luge::sprs::{CsMat, TriMat};
 use luge::{
-    Analysis, BackendChoice, CpuEngine, DeviceEngine, Error, Factors, Inform, MatrixKind, Options,
-    Regularization, SavedError, Scalar, Solver,
+    Analysis, BackendChoice, CpuEngine, Error, Factors, Inform, MatrixKind, Options, SavedError,
+    Scalar, Solver,
 };
 use luge_testkit::convert::turned;
 use luge_testkit::residual::{
@@ -149,34 +149,8 @@ fn a_real_matrix_given_as_complex_has_the_pivots_and_the_solution_of_the_real_pa
 }
 
 #[test]
-fn what_complex_matrices_do_not_have_is_refused_by_the_name_of_the_option() {
+fn the_kind_of_a_complex_matrix_is_told_by_its_values() {
     let a = turned::<C>(&CsMat::eye(3));
-    let simulator = || on_cpu().backend(BackendChoice::Simulator { seed: 1 });
-    let regularization = Regularization::new(vec![1; 3], 1e-8);
-    for (options, refused) in [
-        (
-            simulator()
-                .kind(MatrixKind::Hermitian)
-                .regularization(Some(regularization)),
-            "regularization",
-        ),
-        (
-            simulator().device_engine(DeviceEngine::Columns),
-            "device_engine",
-        ),
-    ] {
-        let solver = Solver::new(options).unwrap();
-        for error in [
-            solver.analyze(&a).unwrap_err(),
-            solver.analyze_pattern::<C, usize>(&a).unwrap_err(),
-        ] {
-            match error {
-                Error::RealOnly { option, .. } => assert_eq!(option, refused),
-                other => panic!("{refused}: {other:?}"),
-            }
-        }
-    }
-    // What is left to the solver is what there is.
     let options = Options::default().kind(MatrixKind::Auto);
     let factors = factorize(&a, options).unwrap();
     assert_eq!(factors.inform().backend, "cpu");

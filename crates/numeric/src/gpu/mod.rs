@@ -23,9 +23,9 @@ use luge_device::{Buffer, DeviceError, KernelDesc, Stream};
 use luge_gpu_kernels::numeric::levels::lu_levels;
 use luge_gpu_kernels::numeric::ordered::lu_levels_ordered;
 use luge_gpu_kernels::numeric::{self as kernels, EliminationBuffers};
-use luge_kernel::math::Real;
+use luge_kernel::math::{Complex, Field, Real};
 use luge_levelize::gpu::DeviceLevels;
-use luge_sparse::{CancelFlag, CompressedPattern, PivotPolicy, RealScalar};
+use luge_sparse::{CancelFlag, CompressedPattern, PivotPolicy, RealScalar, Scalar};
 use luge_symbolic::gpu::{DeviceFilled, Geometry, primitives};
 
 use self::monitor::{Counted, Monitor};
@@ -34,18 +34,37 @@ pub use plan::{ColumnMode, ColumnOptions, ColumnPlan, ColumnReport, ElementAcces
 use crate::error::NumericError;
 use crate::pivots::PivotReport;
 
-/// A type that the device factorizes in: `f32` or `f64`.
+/// A type that the device factorizes in: `f32`, `f64` or complex numbers of these.
 pub trait DeviceScalar:
-    RealScalar
-    + Real
+    Scalar<Real = <Self as DeviceScalar>::Magnitude>
+    + Field<Real = <Self as DeviceScalar>::Magnitude>
     + kernels::scatter_values::Instance
     + lu_levels::Instance
     + lu_levels_ordered::Instance
     + kernels::lu_finish::Instance
 {
+    /// The type of magnitudes.
+    type Magnitude: RealScalar + Real;
 }
-impl DeviceScalar for f32 {}
-impl DeviceScalar for f64 {}
+
+impl DeviceScalar for f32 {
+    type Magnitude = f32;
+}
+
+impl DeviceScalar for f64 {
+    type Magnitude = f64;
+}
+
+impl DeviceScalar for Complex<f32> {
+    type Magnitude = f32;
+}
+
+impl DeviceScalar for Complex<f64> {
+    type Magnitude = f64;
+}
+
+/// The type of magnitudes.
+type RealOf<T> = <T as DeviceScalar>::Magnitude;
 
 /// Place of each entry of B among the values of L+U.
 ///
@@ -226,13 +245,13 @@ pub fn refactorize<T: DeviceScalar>(
     let _entered = span.enter();
     cancel.check()?;
     // A comparison with NaN is false, so NaN stays out of the maximum and shows up in the factors.
-    let max_b = b
-        .iter()
-        .fold(0.0, |max, &v| f64::max(max, RealScalar::to_f64(v).abs()));
+    let max_b = b.iter().fold(0.0, |max, &v| {
+        f64::max(max, RealScalar::to_f64(Scalar::magnitude(v)))
+    });
     if n == 0 {
         return Ok(());
     }
-    let smallest: T = pivots.resolve_static(|| max_b).small;
+    let smallest: RealOf<T> = pivots.resolve_static(|| max_b).small;
     let geometry = Geometry::of(&stream.device());
     stream.copy_from_host(&mut factors.b, b)?;
     factors.monitor.restart(stream)?;
@@ -294,7 +313,7 @@ fn check<T: DeviceScalar>(columns: Columns<'_, T>, b: &[T]) {
 fn eliminate<T: DeviceScalar>(
     stream: &Stream,
     columns: Columns<'_, T>,
-    smallest: T,
+    smallest: RealOf<T>,
     factors: &mut DeviceFactors<T>,
 ) -> Result<(), DeviceError> {
     let Columns {
@@ -303,12 +322,13 @@ fn eliminate<T: DeviceScalar>(
         plan,
     } = columns;
     let mut barrier = factors.monitor.barrier();
+    let mut components = factors.values.slice_mut(..).into_elements();
     let elimination = EliminationBuffers {
         num_levels: levels.num_levels(),
         num_dense: plan.report().dense_columns as u32,
         smallest,
         mappings: &plan.mappings,
-        lu: &mut factors.values,
+        lu: &mut components,
         dense: &mut factors.dense,
         barrier: &mut barrier,
     };

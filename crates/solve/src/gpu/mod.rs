@@ -12,6 +12,7 @@ mod residual;
 
 use luge_device::{Buffer, KernelDesc, Stream};
 use luge_gpu_kernels::{refine as refine_kernels, solve as kernels};
+use luge_kernel::math::Complex;
 use luge_levelize::gpu::DeviceLevels;
 use luge_numeric::gpu::DeviceScalar;
 use luge_sparse::to_u32;
@@ -26,7 +27,7 @@ pub use residual::{
     set_known_solution, sum_of_magnitudes,
 };
 
-/// A type that the device solves in: `f32` or `f64`.
+/// A type that the device solves in: `f32`, `f64` or complex numbers of these.
 pub trait SolveScalar:
     DeviceScalar
     + kernels::solve_lower::Instance
@@ -37,6 +38,8 @@ pub trait SolveScalar:
 }
 impl SolveScalar for f32 {}
 impl SolveScalar for f64 {}
+impl SolveScalar for Complex<f32> {}
+impl SolveScalar for Complex<f64> {}
 
 /// The kernels that measure and refine solutions, for
 /// [`Device::load_kernels`](luge_device::Device::load_kernels).

@@ -124,7 +124,7 @@ impl<T: Field> SymmetricChecked<T> {
 /// its group alone; `measures` by the first threads of the grid. Shared memory: none. Launch: 1-D, a multiple of 32 threads.
 /// Preconditions: the columns have rows below n and places of values.
 #[kernel(
-    T = [f32, f64, Complex<f64>],
+    T = [f32, f64, Complex<f32>, Complex<f64>],
     max_threads(256),
     require(
         columns.rows.len() == columns.source.len(),
@@ -150,7 +150,7 @@ pub unsafe fn begin_symmetric_check<T: Field>(columns: Columns<T::Wide>, sums: S
 /// those of [`begin_symmetric_check`](fn@begin_symmetric_check), behind which it is; `front_of` names for each pivot a front that has
 /// it; `factors` has the panels of all fronts; exponents are within ±400.
 #[kernel(
-    T = [f32, f64, Complex<f64>],
+    T = [f32, f64, Complex<f32>, Complex<f64>],
     max_threads(256),
     require(
         columns.rows.len() == columns.source.len(),
@@ -217,7 +217,7 @@ pub unsafe fn sum_up_columns<T: Field>(
 /// and `pivots` of its columns, by its thread alone. Shared memory: none. Launch: 1-D, any size, behind
 /// [`sum_up_columns`](fn@sum_up_columns). Preconditions: its own; no entry couples the last pivot with another.
 #[kernel(
-    T = [f32, f64, Complex<f64>],
+    T = [f32, f64, Complex<f32>, Complex<f64>],
     max_threads(256),
     require(
         checked.diagonal.len() == 2 * checked.front_of.len(),
@@ -268,7 +268,7 @@ pub unsafe fn apply_pivots<T: Field>(checked: SymmetricChecked<T>, sums: Symmetr
 /// Threads: a [group](GROUP) of lanes a tile, a lane a row; in a grid stride. Writes: `products` by atomics, to integers. Shared
 /// memory: none. Launch: 1-D, a multiple of 32 threads, behind [`apply_pivots`](fn@apply_pivots). Preconditions: its own, and those of
 /// [`sum_up_columns`](fn@sum_up_columns); the tiles are parts of fronts.
-#[kernel(T = [f32, f64, Complex<f64>], max_threads(256), require(
+#[kernel(T = [f32, f64, Complex<f32>, Complex<f64>], max_threads(256), require(
     sums.norms.len() == checked.front_of.len(),
     sums.products.len() >= SUMS * checked.front_of.len()
 ))]
@@ -328,7 +328,7 @@ pub unsafe fn sum_up_rows<T: Field>(checked: SymmetricChecked<T>, sums: Symmetri
 ///
 /// Threads: a grid-stride loop, a column an iteration. Writes: `measures` by atomics. Shared memory: static, 0.4 KB. Launch: 1-D, a
 /// multiple of 32 threads, behind [`sum_up_rows`](fn@sum_up_rows). Preconditions: those of [`sum_up_columns`](fn@sum_up_columns).
-#[kernel(T = [f32, f64, Complex<f64>], max_threads(256), require(
+#[kernel(T = [f32, f64, Complex<f32>, Complex<f64>], max_threads(256), require(
     checked.exponents.len() == checked.front_of.len(),
     sums.pivots.len() == checked.front_of.len(),
     sums.measures.len() == measure::WORDS

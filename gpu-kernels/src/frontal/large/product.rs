@@ -145,61 +145,86 @@ impl FrontField for f64 {
 }
 
 /// In the arithmetic of `f32`: tensor cores would round to fewer bits.
-impl FrontField for f32 {
-    #[inlined]
-    fn add_products<const F: usize>(
-        lower: impl Fn(u32, u32) -> Self,
-        upper: impl Fn(u32, u32) -> Self,
-        sums: &mut [[[Self; 4]; F]; F],
-    ) {
-        let (g, t) = (thread::lane_id() / 4, thread::lane_id() % 4);
-        let mut p = 0;
-        while p < DEPTH {
-            let mut left = [[0.0; 2]; F];
-            let mut right = [[0.0; 2]; F];
-            repeated!(i < F => {
-                repeated!(x < 2 => {
-                    left[i][x] = lower(16 * i as u32 + g + 8 * x as u32, p);
-                    right[i][x] = upper(p, 8 * i as u32 + 2 * t + x as u32);
-                });
-            });
-            repeated!(i < F => {
-                repeated!(j < F => {
-                    repeated!(x < 4 => {
-                        let sum = sums[i][j][x];
-                        sums[i][j][x] = left[i][x / 2].mul_add(right[j][x % 2], sum);
-                    });
-                });
-            });
-            p += 1;
-        }
-    }
+macro_rules! without_tensor_cores {
+    ($($t:ty),*) => {$(
+        impl FrontField for $t {
+            #[inlined]
+            fn add_products<const F: usize>(
+                lower: impl Fn(u32, u32) -> Self,
+                upper: impl Fn(u32, u32) -> Self,
+                sums: &mut [[[Self; 4]; F]; F],
+            ) {
+                add_products_one_by_one(lower, upper, sums);
+            }
 
-    #[inlined]
-    fn add_columns<const N: usize>(
-        left: [Self; 4],
-        right: impl Fn(usize, u32, u32) -> Self,
-        sums: &mut [[[Self; 4]; N]; 1],
-    ) {
-        let (first, t) = (thread::lane_id() / 4 * 4, thread::lane_id() % 4);
-        let mut p = 0;
-        while p < DEPTH {
-            let (upper, lower) = if p < 4 {
-                (left[0], left[1])
-            } else {
-                (left[2], left[3])
-            };
-            let upper = warp::shuffle(warp::FULL_MASK, upper, first + p % 4);
-            let lower = warp::shuffle(warp::FULL_MASK, lower, first + p % 4);
-            repeated!(n < N => {
+            #[inlined]
+            fn add_columns<const N: usize>(
+                left: [Self; 4],
+                right: impl Fn(usize, u32, u32) -> Self,
+                sums: &mut [[[Self; 4]; N]; 1],
+            ) {
+                add_columns_one_by_one(left, right, sums);
+            }
+        }
+    )*};
+}
+without_tensor_cores!(f32, Complex<f32>);
+
+/// See [`FrontField::add_products`].
+#[inlined]
+fn add_products_one_by_one<T: Field, const F: usize>(
+    lower: impl Fn(u32, u32) -> T,
+    upper: impl Fn(u32, u32) -> T,
+    sums: &mut [[[T; 4]; F]; F],
+) {
+    let (g, t) = (thread::lane_id() / 4, thread::lane_id() % 4);
+    let mut p = 0;
+    while p < DEPTH {
+        let mut left = [[T::ZERO; 2]; F];
+        let mut right = [[T::ZERO; 2]; F];
+        repeated!(i < F => {
+            repeated!(x < 2 => {
+                left[i][x] = lower(16 * i as u32 + g + 8 * x as u32, p);
+                right[i][x] = upper(p, 8 * i as u32 + 2 * t + x as u32);
+            });
+        });
+        repeated!(i < F => {
+            repeated!(j < F => {
                 repeated!(x < 4 => {
-                    let of_left = if x < 2 { upper } else { lower };
-                    let of_right = right(n, p, 2 * t + x as u32 % 2);
-                    sums[0][n][x] = of_left.mul_add(of_right, sums[0][n][x]);
+                    let sum = sums[i][j][x];
+                    sums[i][j][x] = left[i][x / 2].mul_add(right[j][x % 2], sum);
                 });
             });
-            p += 1;
-        }
+        });
+        p += 1;
+    }
+}
+
+/// See [`FrontField::add_columns`].
+#[inlined]
+fn add_columns_one_by_one<T: Field, const N: usize>(
+    left: [T; 4],
+    right: impl Fn(usize, u32, u32) -> T,
+    sums: &mut [[[T; 4]; N]; 1],
+) {
+    let (first, t) = (thread::lane_id() / 4 * 4, thread::lane_id() % 4);
+    let mut p = 0;
+    while p < DEPTH {
+        let (upper, lower) = if p < 4 {
+            (left[0], left[1])
+        } else {
+            (left[2], left[3])
+        };
+        let upper = warp::shuffle(warp::FULL_MASK, upper, first + p % 4);
+        let lower = warp::shuffle(warp::FULL_MASK, lower, first + p % 4);
+        repeated!(n < N => {
+            repeated!(x < 4 => {
+                let of_left = if x < 2 { upper } else { lower };
+                let of_right = right(n, p, 2 * t + x as u32 % 2);
+                sums[0][n][x] = of_left.mul_add(of_right, sums[0][n][x]);
+            });
+        });
+        p += 1;
     }
 }
 

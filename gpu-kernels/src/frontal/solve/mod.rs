@@ -511,7 +511,7 @@ solve_fronts! {
     /// Launch: cooperative, 1-D, 256 threads a block. Preconditions: the lists are those of the tree that the factors
     /// belong to; of a level no task waits for a later one, the order being that of warps upwards, of blocks upwards, of
     /// blocks downwards and of warps downwards; pivots are normal numbers; `control` is zero.
-    solve_fronts_single: [f32, f64], 1, false, 8, 4, 2;
+    solve_fronts_single: [f32, f64, Complex<f64>], 1, false, 8, 4, 2;
     (transpose: u32, tree, couplings: Couplings<T>)
     require(couplings.entries.len() == couplings.idx.len())
     General::<T, false> { transpose: transpose & 1 != 0, couplings }
@@ -520,7 +520,7 @@ solve_fronts! {
 solve_fronts! {
     /// As [`solve_fronts_single`](fn@solve_fronts_single), for several right-hand sides, two of which share each entry
     /// of the factors that a thread reads.
-    solve_fronts_many: [f32, f64], MANY, false, 8, 4, 2;
+    solve_fronts_many: [f32, f64, Complex<f64>], MANY, false, 8, 4, 2;
     (transpose: u32, tree, couplings: Couplings<T>)
     require(couplings.entries.len() == couplings.idx.len())
     General::<T, false> { transpose: transpose & 1 != 0, couplings }
@@ -528,7 +528,7 @@ solve_fronts! {
 
 solve_fronts! {
     /// As [`solve_fronts_single`](fn@solve_fronts_single), for any lists.
-    solve_wide_fronts_single: [f32, f64, Complex<f64>: min_blocks(1)], 1, true, 8, 4, 2;
+    solve_wide_fronts_single: [f32, f64, Complex<f32>, Complex<f64>: min_blocks(1)], 1, true, 8, 4, 2;
     (transpose: u32, tree, couplings: Couplings<T>)
     require(couplings.entries.len() == couplings.idx.len())
     General::<T, true> { transpose: transpose & 1 != 0, couplings }
@@ -537,7 +537,7 @@ solve_fronts! {
 solve_fronts! {
     /// As [`solve_fronts_many`](fn@solve_fronts_many), for any lists; a block works on a strip for up to sixteen right-hand
     /// sides.
-    solve_wide_fronts_many: [f32, f64, Complex<f64>: min_blocks(1)], MANY, true, 8, 4, 2;
+    solve_wide_fronts_many: [f32, f64, Complex<f32>, Complex<f64>: min_blocks(1)], MANY, true, 8, 4, 2;
     (transpose: u32, tree, couplings: Couplings<T>)
     require(couplings.entries.len() == couplings.idx.len())
     General::<T, true> { transpose: transpose & 1 != 0, couplings }
@@ -552,7 +552,7 @@ solve_fronts! {
     /// none does; the unknown of a zero pivot is zero before the way down; pivots of order 2 are regular; there are no
     /// couplings of diagonal blocks, so `levels` has one level at most. With some of the factors alone, entry e of `x`
     /// takes the place that it has in the solution.
-    solve_fronts_symmetric_single: [f32, f64], 1, false, 8, 4, 2;
+    solve_fronts_symmetric_single: [f32, f64, Complex<f64>], 1, false, 8, 4, 2;
     (factors: u32, tree, diagonal: Global<T>)
     require(diagonal.len() == 2 * tree.order.len())
     Symmetric::<T, false> { factors, diagonal }
@@ -561,7 +561,7 @@ solve_fronts! {
 solve_fronts! {
     /// As [`solve_fronts_symmetric_single`](fn@solve_fronts_symmetric_single), for several right-hand sides, two of
     /// which share each entry of the factors that a thread reads.
-    solve_fronts_symmetric_many: [f32, f64], MANY, false, 8, 4, 2;
+    solve_fronts_symmetric_many: [f32, f64, Complex<f64>], MANY, false, 8, 4, 2;
     (factors: u32, tree, diagonal: Global<T>)
     require(diagonal.len() == 2 * tree.order.len())
     Symmetric::<T, false> { factors, diagonal }
@@ -569,7 +569,7 @@ solve_fronts! {
 
 solve_fronts! {
     /// As [`solve_fronts_symmetric_single`](fn@solve_fronts_symmetric_single), for any lists.
-    solve_wide_fronts_symmetric_single: [f32, f64, Complex<f64>: min_blocks(1)], 1, true, 8, 4, 2;
+    solve_wide_fronts_symmetric_single: [f32, f64, Complex<f32>, Complex<f64>: min_blocks(1)], 1, true, 8, 4, 2;
     (factors: u32, tree, diagonal: Global<T>)
     require(diagonal.len() == 2 * tree.order.len())
     Symmetric::<T, true> { factors, diagonal }
@@ -578,7 +578,7 @@ solve_fronts! {
 solve_fronts! {
     /// As [`solve_fronts_symmetric_many`](fn@solve_fronts_symmetric_many), for any lists; a block works on a strip for up to
     /// sixteen right-hand sides.
-    solve_wide_fronts_symmetric_many: [f32, f64, Complex<f64>: min_blocks(1)], MANY, true, 8, 4, 2;
+    solve_wide_fronts_symmetric_many: [f32, f64, Complex<f32>, Complex<f64>: min_blocks(1)], MANY, true, 8, 4, 2;
     (factors: u32, tree, diagonal: Global<T>)
     require(diagonal.len() == 2 * tree.order.len())
     Symmetric::<T, true> { factors, diagonal }

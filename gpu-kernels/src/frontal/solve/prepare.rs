@@ -10,7 +10,7 @@ use super::scaled::shifted;
 /// Threads: a grid-stride loop, an entry an iteration. Writes: `coupling[p]` by its thread alone. Shared memory: none.
 /// Launch: 1-D, any size. Preconditions: `entries` are below the length of `a`.
 #[kernel(
-    T = [f32, f64, Complex<f64>],
+    T = [f32, f64, Complex<f32>, Complex<f64>],
     require(exponents.len() == entries.len(), coupling.len() == entries.len())
 )]
 pub unsafe fn coupling_values<T: Field>(

@@ -81,7 +81,7 @@ impl<T: DeviceScalar> FrontKernels<T> for LdltKernels<'_, T> {
         match self.mode {
             Mode::Search => kernels::ldlt_fronts_search::desc::<T>(),
             Mode::Known | Mode::Definite => kernels::ldlt_fronts::desc::<T>(),
-            Mode::Signed => T::signed_fronts(),
+            Mode::Signed => kernels::ldlt_fronts_signed::desc::<T>(),
         }
     }
 
@@ -108,11 +108,15 @@ impl<T: DeviceScalar> FrontKernels<T> for LdltKernels<'_, T> {
                 (Mode::Search, _) => kernels::ldlt_fronts_search::launch::<T, _>(
                     stream, config, work, symmetric, small, large,
                 ),
-                (Mode::Signed, Some(signs)) => {
-                    let expected = signs.buffers();
-                    let plans = (small, large);
-                    T::launch_signed_fronts(stream, config, work, symmetric, expected, plans)
-                }
+                (Mode::Signed, Some(signs)) => kernels::ldlt_fronts_signed::launch::<T, _>(
+                    stream,
+                    config,
+                    work,
+                    symmetric,
+                    signs.buffers(),
+                    small,
+                    large,
+                ),
                 _ => kernels::ldlt_fronts::launch::<T, _>(
                     stream, config, work, symmetric, small, large,
                 ),

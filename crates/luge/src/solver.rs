@@ -331,9 +331,10 @@ impl Solver {
         Ok(choice)
     }
 
-    /// Likewise for a symmetric matrix.
-    fn choose_symmetric<T: Scalar>(
+    /// Likewise for a symmetric matrix of numbers with so many components.
+    fn choose_symmetric(
         &self,
+        components: usize,
         request: &symmetric::Request<'_>,
         order: impl Fn(&symmetric::Request<'_>) -> Result<(SymmetricOrdering, Reservation), Error>,
     ) -> Result<Choice<SymmetricOrdering>, Error> {
@@ -347,10 +348,10 @@ impl Solver {
                 matrix: (request.pattern.major_dim(), request.pattern.nnz()),
                 on_cpu: CpuWork::Symmetric(&predicted),
                 threads: self.threads.count(),
-                components: T::COMPONENTS,
+                components,
             };
             let seconds = |(ordering, _): &(SymmetricOrdering, _)| {
-                tree_seconds::<Lower>(&ordering.forest, T::COMPONENTS)
+                tree_seconds::<Lower>(&ordering.forest, components)
             };
             let order = || {
                 order(&symmetric::Request {
@@ -361,6 +362,8 @@ impl Solver {
             let chosen = auto.choose(&self.options, work, order, seconds)?;
             return Ok(choice.with(chosen, auto));
         }
+        #[cfg(not(feature = "gpu"))]
+        let _ = components;
         Ok(choice)
     }
 
@@ -644,7 +647,7 @@ impl Solver {
             ordering,
             predicted,
             ..
-        } = self.choose_symmetric::<T>(&request, order)?;
+        } = self.choose_symmetric(T::COMPONENTS, &request, order)?;
         let kept = self.keep(&limits, || {
             (purpose(), Order::Symmetric(ordering.0.clone()))
         })?;

@@ -1,8 +1,8 @@
 //! The GPU kernels of Luge, and the PTX generated from them.
 //!
 //! One module a phase; the kernels are ordinary Rust against [`luge_kernel`], which is this crate's
-//! only dependency. `ptx/` holds the PTX that `cargo xtask ptx` makes of this crate, with
-//! `manifest.json` saying from what; it is committed, so that building Luge takes neither a CUDA
+//! only dependency. `ptx/` holds the PTX that `cargo xtask ptx` makes of this crate, packed
+//! and compressed, with `manifest.json` saying from what; it is committed, so that building Luge takes neither a CUDA
 //! toolkit nor a compiler that knows nvptx. On the simulator the same functions run as they are.
 //!
 //! Kernels are launched through the module beside each function (`fill2_count::launch`), which
@@ -44,11 +44,11 @@ static IMAGES: [luge_kernel::host::PtxImage; 2] = {
     [
         PtxImage {
             sm: 80,
-            ptx: Ptx::compressed(include_bytes!(concat!(env!("OUT_DIR"), "/sm_80.ptx.zlib"))),
+            ptx: Ptx::compressed(include_bytes!("../ptx/sm_80.br")),
         },
         PtxImage {
             sm: 90,
-            ptx: Ptx::compressed(include_bytes!(concat!(env!("OUT_DIR"), "/sm_90.ptx.zlib"))),
+            ptx: Ptx::compressed(include_bytes!("../ptx/sm_90.br")),
         },
     ]
 };

@@ -26,12 +26,12 @@ pub struct Manifest {
     pub allowed_spills: Vec<AllowedSpill>,
 }
 
-/// One PTX file.
+/// One image.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Image {
     /// File name, beside the manifest.
     pub file: String,
-    /// SHA-256 of the file.
+    /// SHA-256 of its text.
     pub sha256: String,
     /// Entry points and the types of their parameters.
     pub entries: Entries,

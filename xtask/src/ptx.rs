@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail};
 
 use crate::check_images;
+use crate::images;
 use crate::manifest::{Image, Manifest};
+use crate::pack;
 use crate::process;
 use crate::ptxas;
 use crate::sources;
@@ -89,40 +90,52 @@ fn generate(workspace: &Workspace, kernels: KernelCrate) -> Result<()> {
         toolchain.name, toolchain.version
     );
     let sources_sha256 = sources::hash(&workspace.root, &kernels.sources())?;
-    let mut images = BTreeMap::new();
-    fs::create_dir_all(&folder)?;
+    let mut texts = BTreeMap::new();
     for (name, _) in IMAGES {
         let text = build(workspace, kernels, &toolchain, name)?;
-        let file = format!("{name}.ptx");
-        fs::write(folder.join(&file), &text)?;
-        let image = describe(file, &text);
+        texts.insert(name.to_owned(), text);
+    }
+    fs::create_dir_all(&folder)?;
+    images::write(&folder, &texts)?;
+    let described = describe(&texts);
+    for image in described.values() {
         println!("{}: {} entry points", image.file, image.entries.len());
-        images.insert(name.to_owned(), image);
     }
     let manifest = Manifest {
         compiler: toolchain.version,
         flags: recorded_flags(),
         sources_sha256,
-        images,
+        images: described,
         allowed_spills: previous
             .map(|manifest| manifest.allowed_spills)
             .unwrap_or_default(),
     };
     manifest.write(&folder)?;
     let mut failures = Vec::new();
-    check_usage(workspace, kernels, &manifest, &IMAGES, &mut failures)?;
+    check_usage(
+        workspace,
+        kernels,
+        (&manifest, &texts),
+        &IMAGES,
+        &mut failures,
+    )?;
     if !failures.is_empty() {
         bail!("the PTX is written, but\n  {}", failures.join("\n  "));
     }
     Ok(())
 }
 
-fn describe(file: String, text: &str) -> Image {
-    Image {
-        file,
-        sha256: sources::hash_text(text),
-        entries: check_images::entries(text),
-    }
+/// What the manifest says of images with these texts.
+fn describe(texts: &BTreeMap<String, String>) -> BTreeMap<String, Image> {
+    let images = texts.iter().map(|(name, text)| {
+        let image = Image {
+            file: images::file(name),
+            sha256: sources::hash_text(text),
+            entries: check_images::entries(text),
+        };
+        (name.clone(), image)
+    });
+    images.collect()
 }
 
 fn recorded_flags() -> Vec<String> {
@@ -215,7 +228,7 @@ fn build(
             leftovers.join("\n  ")
         );
     }
-    Ok(text)
+    Ok(pack::without_comments(&text))
 }
 
 /// The toolchain's cargo, without what the cargo around this program told its children.
@@ -252,14 +265,15 @@ fn check(workspace: &Workspace, kernels: KernelCrate, images: &[(&str, &[&str])]
     if manifest.flags != recorded_flags() {
         failures.push("the flags changed since the PTX was made".to_owned());
     }
-    check_files(&folder, &manifest, &mut failures)?;
+    let texts = images::read(&folder, IMAGES.map(|(name, _)| name))?;
+    check_texts(&texts, &manifest, &mut failures);
     if !failures.is_empty() {
         bail!(
             "{}\n  `cargo xtask ptx` makes it anew",
             failures.join("\n  ")
         );
     }
-    println!("manifest: sources, flags and files agree");
+    println!("manifest: sources, flags and images agree");
 
     let toolchain = toolchain::choose(Some(&manifest.compiler))?;
     println!(
@@ -267,16 +281,22 @@ fn check(workspace: &Workspace, kernels: KernelCrate, images: &[(&str, &[&str])]
         toolchain.name, toolchain.version
     );
     for (name, _) in images {
+        let text = build(workspace, kernels, &toolchain, name)?;
+        let same_compiler = toolchain.version == manifest.compiler;
         check_rebuild(
-            workspace,
-            kernels,
-            &manifest,
-            &toolchain,
-            name,
+            (&texts[*name], &text),
+            &manifest.images[*name],
+            same_compiler,
             &mut failures,
-        )?;
+        );
     }
-    check_usage(workspace, kernels, &manifest, images, &mut failures)?;
+    check_usage(
+        workspace,
+        kernels,
+        (&manifest, &texts),
+        images,
+        &mut failures,
+    )?;
     if !failures.is_empty() {
         bail!(
             "the committed PTX does not pass:\n  {}",
@@ -286,53 +306,42 @@ fn check(workspace: &Workspace, kernels: KernelCrate, images: &[(&str, &[&str])]
     Ok(())
 }
 
-/// Whether the files are those of the manifest.
-fn check_files(folder: &Path, manifest: &Manifest, failures: &mut Vec<String>) -> Result<()> {
-    for (name, _) in IMAGES {
-        let Some(image) = manifest.images.get(name) else {
-            failures.push(format!("the manifest lists no {name}"));
-            continue;
-        };
-        let text = fs::read_to_string(folder.join(&image.file))
-            .with_context(|| format!("{} cannot be read", image.file))?;
-        if describe(image.file.clone(), &text) != *image {
-            failures.push(format!("{} is not the file of the manifest", image.file));
+/// Whether the committed texts are those of the manifest.
+fn check_texts(texts: &BTreeMap<String, String>, manifest: &Manifest, failures: &mut Vec<String>) {
+    for (name, image) in describe(texts) {
+        match manifest.images.get(&name) {
+            None => failures.push(format!("the manifest lists no {name}")),
+            Some(listed) if *listed != image => {
+                failures.push(format!("{} is not the file of the manifest", image.file));
+            }
+            Some(_) => {}
         }
     }
-    if manifest.images.len() > IMAGES.len() {
+    if manifest.images.len() > texts.len() {
         failures.push("the manifest lists images that are not built any more".to_owned());
     }
-    Ok(())
 }
 
-/// Whether a build from the sources gives the committed file: byte for byte with the manifest's
+/// Whether a build from the sources gives the committed text: byte for byte with the manifest's
 /// compiler, in entry points and parameters with another.
 fn check_rebuild(
-    workspace: &Workspace,
-    kernels: KernelCrate,
-    manifest: &Manifest,
-    toolchain: &Toolchain,
-    name: &str,
+    (committed, built): (&str, &str),
+    image: &Image,
+    same_compiler: bool,
     failures: &mut Vec<String>,
-) -> Result<()> {
-    let same_compiler = toolchain.version == manifest.compiler;
-    if !same_compiler {
-        println!(
-            "the PTX was made by another compiler ({}): comparing entry points and parameters, not bytes",
-            manifest.compiler
-        );
-    }
-    let image = &manifest.images[name];
-    let text = build(workspace, kernels, toolchain, name)?;
+) {
     if same_compiler {
-        let committed = fs::read_to_string(workspace.ptx(kernels).join(&image.file))?;
-        match first_difference(&committed, &text) {
-            None => println!("{}: rebuilt, the same bytes", image.file),
+        match first_difference(committed, built) {
+            None => println!("{}: rebuilt, the same text", image.file),
             Some(difference) => failures.push(format!("{}, {difference}", image.file)),
         }
-        return Ok(());
+        return;
     }
-    let found = check_images::differences(&image.entries, &check_images::entries(&text));
+    println!(
+        "{} was made by another compiler: comparing entry points and parameters, not bytes",
+        image.file
+    );
+    let found = check_images::differences(&image.entries, &check_images::entries(built));
     if found.is_empty() {
         println!(
             "{}: rebuilt, the same entry points and parameters",
@@ -344,7 +353,6 @@ fn check_rebuild(
             .into_iter()
             .map(|what| format!("{}: {what}", image.file)),
     );
-    Ok(())
 }
 
 fn first_difference(committed: &str, built: &str) -> Option<String> {
@@ -373,7 +381,7 @@ fn first_difference(committed: &str, built: &str) -> Option<String> {
 fn check_usage(
     workspace: &Workspace,
     kernels: KernelCrate,
-    manifest: &Manifest,
+    (manifest, texts): (&Manifest, &BTreeMap<String, String>),
     images: &[(&str, &[&str])],
     failures: &mut Vec<String>,
 ) -> Result<()> {
@@ -382,7 +390,8 @@ fn check_usage(
     let mut rows: BTreeMap<String, Vec<ptxas::Usage>> = BTreeMap::new();
     let mut targets = Vec::new();
     for &(name, image_targets) in images {
-        let file = workspace.ptx(kernels).join(&manifest.images[name].file);
+        let file = scratch.join(format!("{}-{name}.ptx", kernels.package));
+        fs::write(&file, &texts[name])?;
         for target in image_targets {
             targets.push(*target);
             for usage in ptxas::assemble(&ptxas, &file, target, &scratch)? {
@@ -454,34 +463,55 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_file_is_found() {
-        let folder = tempfile::tempdir().unwrap();
-        let text = ".visible .entry k()\n{\n}\n";
-        let mut images = BTreeMap::new();
-        for (name, _) in IMAGES {
-            let file = format!("{name}.ptx");
-            fs::write(folder.path().join(&file), text).unwrap();
-            images.insert(name.to_owned(), describe(file, text));
-        }
-        let manifest = Manifest {
+    fn a_changed_image_is_found() {
+        let text = ".visible .entry k()\n{\n}\n".to_owned();
+        let mut texts: BTreeMap<_, _> = IMAGES
+            .map(|(name, _)| (name.to_owned(), text.clone()))
+            .into();
+        let mut manifest = Manifest {
             compiler: toolchain::CompilerVersion {
                 rustc: String::new(),
                 llvm: String::new(),
             },
             flags: recorded_flags(),
             sources_sha256: String::new(),
-            images,
+            images: describe(&texts),
             allowed_spills: vec![],
         };
-        let mut failures = Vec::new();
-        check_files(folder.path(), &manifest, &mut failures).unwrap();
-        assert!(failures.is_empty(), "{failures:?}");
-        fs::write(
-            folder.path().join("sm_90.ptx"),
-            ".visible .entry l()\n{\n}\n",
-        )
-        .unwrap();
-        check_files(folder.path(), &manifest, &mut failures).unwrap();
-        assert_eq!(failures, ["sm_90.ptx is not the file of the manifest"]);
+        let failures = |texts: &_, manifest: &_| {
+            let mut failures = Vec::new();
+            check_texts(texts, manifest, &mut failures);
+            failures
+        };
+        assert!(failures(&texts, &manifest).is_empty());
+        texts.insert("sm_90".to_owned(), text.replace('k', "l"));
+        let changed = ["sm_90.br is not the file of the manifest"];
+        assert_eq!(failures(&texts, &manifest), changed);
+        texts.insert("sm_90".to_owned(), text);
+        let listed = manifest.images.remove("sm_80").unwrap();
+        assert_eq!(failures(&texts, &manifest), ["the manifest lists no sm_80"]);
+        for name in ["sm_80", "sm_70"] {
+            manifest.images.insert(name.to_owned(), listed.clone());
+        }
+        let old = ["the manifest lists images that are not built any more"];
+        assert_eq!(failures(&texts, &manifest), old);
+    }
+
+    #[test]
+    fn builds_are_compared_as_their_compilers_allow() {
+        let text = ".visible .entry k()\n{\n}\n";
+        let texts = BTreeMap::from([("sm_90".to_owned(), text.to_owned())]);
+        let image = &describe(&texts)["sm_90"];
+        let failures = |built: &str, same_compiler| {
+            let mut failures = Vec::new();
+            check_rebuild((text, built), image, same_compiler, &mut failures);
+            failures.len()
+        };
+        let other_body = text.replace('{', "{\n\tret;");
+        let other_name = text.replace('k', "l");
+        assert_eq!([failures(text, true), failures(text, false)], [0, 0]);
+        assert_eq!(failures(&other_body, true), 1);
+        assert_eq!(failures(&other_body, false), 0);
+        assert!(failures(&other_name, false) > 0);
     }
 }

@@ -17,7 +17,7 @@ use crate::process;
 use crate::workspace::Workspace;
 
 /// A wheel of more bytes is refused: it would be no small package any more.
-const MAX_WHEEL_BYTES: u64 = 9_000_000;
+const MAX_WHEEL_BYTES: u64 = 8_000_000;
 
 /// Seconds from `pip install` to a first solution, at most.
 const MAX_SECONDS_TO_SOLUTION: f64 = 10.0;

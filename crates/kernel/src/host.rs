@@ -33,18 +33,18 @@ pub struct PtxImage {
 pub enum Ptx {
     /// As it is.
     Text(&'static str),
-    /// A zlib stream of packed text.
+    /// A Brotli stream of packed text.
     Compressed(CompressedPtx),
 }
 
-/// PTX text that was packed and compressed when the program was built, and is decompressed at most once a process.
+/// PTX text that was packed and compressed when it was made, and is decompressed at most once a process.
 pub struct CompressedPtx {
     stream: &'static [u8],
     text: OnceLock<Option<String>>,
 }
 
 impl Ptx {
-    /// Packed text in a zlib stream (RFC 1950), as the build of `luge-gpu-kernels` makes it.
+    /// Packed text in a Brotli stream (RFC 7932), as `cargo xtask ptx` makes it.
     pub const fn compressed(stream: &'static [u8]) -> Self {
         Self::Compressed(CompressedPtx {
             stream,
@@ -104,7 +104,7 @@ pub struct KernelModule {
 }
 
 impl KernelModule {
-    /// The text of one of the images. `decompress` inflates a zlib stream for the first one who asks, and answers `None` to what is no
+    /// The text of one of the images. `decompress` reads a Brotli stream for the first one who asks, and answers `None` to what is no
     /// stream of text; then so does this, and where the text is not packed as it should be.
     pub fn ptx<'a>(
         &self,

@@ -15,11 +15,11 @@ pub static MODULE: luge_kernel::host::KernelModule = luge_kernel::host::KernelMo
     images: &[
         luge_kernel::host::PtxImage {
             sm: 80,
-            ptx: luge_kernel::host::Ptx::Text(include_str!("../ptx/sm_80.ptx")),
+            ptx: luge_kernel::host::Ptx::compressed(include_bytes!("../ptx/sm_80.br")),
         },
         luge_kernel::host::PtxImage {
             sm: 90,
-            ptx: luge_kernel::host::Ptx::Text(include_str!("../ptx/sm_90.ptx")),
+            ptx: luge_kernel::host::Ptx::compressed(include_bytes!("../ptx/sm_90.br")),
         },
     ],
 };

@@ -3,17 +3,15 @@
 
 use std::borrow::Cow;
 use std::fmt::Debug;
-use std::io::Read;
-use std::path::Path;
 
-use flate2::bufread::ZlibDecoder;
 use luge_device::{LaunchConfig, Stream};
 use luge_kernel::host::{ElementKind, KernelDesc, KernelModule, ParamKind, PtxImage};
 use luge_kernel::math::Complex;
 use luge_kernel::mem::Element;
 use luge_test_kernels::{MODULE, dsl, fields as field_kernels};
+use sha2::{Digest, Sha256};
 
-use crate::packed_ptx::pack::without_comments;
+use crate::packed_ptx::decompressed;
 
 /// Launches a kernel; a refusal or a fault fails the test.
 macro_rules! launch {
@@ -1201,33 +1199,39 @@ fn descriptions() -> Vec<&'static KernelDesc> {
     }
 }
 
-/// The text in a zlib stream.
-fn decompressed(stream: &[u8]) -> Option<String> {
-    let mut text = String::new();
-    ZlibDecoder::new(stream).read_to_string(&mut text).ok()?;
-    Some(text)
-}
-
 /// The PTX as it is embedded.
 fn text_of<'a>(module: &KernelModule, image: &'a PtxImage) -> Cow<'a, str> {
     let text = module.ptx(image, decompressed).expect("PTX is text");
     text.read(text.as_packed()).expect("registers have numbers")
 }
 
+/// The SHA-256 of an image's text as `cargo xtask ptx` wrote it down.
+fn listed_sha256(sm: u32) -> String {
+    let manifest = include_str!("../../../gpu-kernels/ptx/manifest.json");
+    let manifest: serde_json::Value = serde_json::from_str(manifest).unwrap();
+    let sha256 = &manifest["images"][format!("sm_{sm}")]["sha256"];
+    sha256.as_str().unwrap().to_owned()
+}
+
 #[test]
-fn the_embedded_ptx_is_the_committed_one_without_comments() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../gpu-kernels/ptx");
+fn the_embedded_ptx_is_the_listed_one() {
+    let sha256 = |text: &str| {
+        let bytes = Sha256::digest(text);
+        bytes
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect::<String>()
+    };
     let embedded = luge_gpu_kernels::MODULE.images;
     assert!(!embedded.is_empty());
     for image in embedded {
-        let committed = folder.join(format!("sm_{}.ptx", image.sm));
-        let committed = without_comments(&std::fs::read_to_string(committed).unwrap());
-        assert!(text_of(&luge_gpu_kernels::MODULE, image) == committed);
+        let whole = text_of(&luge_gpu_kernels::MODULE, image);
+        assert_eq!(sha256(&whole), listed_sha256(image.sm));
         // A device reads one kernel at a time.
         let text = luge_gpu_kernels::MODULE.ptx(image, decompressed).unwrap();
         let pieces = text.as_packed().split_inclusive("\n}\n");
         let pieces: String = pieces.map(|piece| text.read(piece).unwrap()).collect();
-        assert!(pieces == committed);
+        assert!(pieces == whole);
     }
 }
 

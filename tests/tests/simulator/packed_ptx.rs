@@ -1,25 +1,24 @@
-//! PTX is packed by the build of the kernels and read by `luge_kernel::host`: what comes out is what went in.
+//! PTX is packed by `cargo xtask ptx` and read by `luge_kernel::host`: what comes out is what went in.
 
-use std::io::{Read, Write};
-
-use flate2::Compression;
-use flate2::bufread::ZlibDecoder;
-use flate2::write::ZlibEncoder;
+use brotli::enc::BrotliEncoderParams;
 use luge_kernel::host::{KernelModule, Ptx, PtxImage};
 use proptest::prelude::*;
 
-#[path = "../../../gpu-kernels/pack.rs"]
-pub mod pack;
+#[path = "../../../xtask/src/pack.rs"]
+mod pack;
 
 /// A module with these packed images.
 fn module(images: &[(u32, &str)]) -> KernelModule {
     let images = images.iter().map(|&(sm, packed)| {
-        let mut encoder = ZlibEncoder::new(Vec::new(), Compression::fast());
-        encoder.write_all(packed.as_bytes()).unwrap();
-        let stream = encoder.finish().unwrap().leak();
+        let params = BrotliEncoderParams {
+            quality: 1,
+            ..BrotliEncoderParams::default()
+        };
+        let mut stream = Vec::new();
+        brotli::BrotliCompress(&mut packed.as_bytes(), &mut stream, &params).unwrap();
         PtxImage {
             sm,
-            ptx: Ptx::compressed(stream),
+            ptx: Ptx::compressed(stream.leak()),
         }
     });
     KernelModule {
@@ -28,14 +27,16 @@ fn module(images: &[(u32, &str)]) -> KernelModule {
     }
 }
 
+/// The text in a Brotli stream.
+pub fn decompressed(stream: &[u8]) -> Option<String> {
+    let mut text = Vec::new();
+    brotli::BrotliDecompress(&mut &*stream, &mut text).ok()?;
+    String::from_utf8(text).ok()
+}
+
 /// The PTX of an image of the module.
 fn read(module: &KernelModule, image: usize) -> Option<String> {
-    let inflated = |stream: &[u8]| {
-        let mut text = String::new();
-        ZlibDecoder::new(stream).read_to_string(&mut text).ok()?;
-        Some(text)
-    };
-    let text = module.ptx(&module.images[image], inflated)?;
+    let text = module.ptx(&module.images[image], decompressed)?;
     Some(text.read(text.as_packed())?.into_owned())
 }
 

@@ -1,4 +1,4 @@
-//! Packs PTX, so that deflate makes less of it: `luge_kernel::host` has the form, and unpacks.
+//! Packs PTX, so that a compressor makes less of it: `luge_kernel::host` has the form, and unpacks.
 
 use std::collections::HashMap;
 use std::fmt::Write;

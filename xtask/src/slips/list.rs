@@ -1454,9 +1454,9 @@ pub(super) const SLIPS: &[Slip] = &[
     Slip {
         name: "finish_equal",
         file: "numeric/mod.rs",
-        within: "if came.abs() < smallest {\n                lu.set",
-        old: "came.abs() < smallest",
-        new: "came.abs() <= smallest",
+        within: "if came.magnitude() < smallest {\n                lu.set",
+        old: "came.magnitude() < smallest",
+        new: "came.magnitude() <= smallest",
         tests: ("numeric", &["lu_finish", "tiny_pivots"]),
         why: "a pivot that is just large enough counts as replaced",
         equivalent: None,
@@ -1484,7 +1484,7 @@ pub(super) const SLIPS: &[Slip] = &[
     Slip {
         name: "levels_sign",
         file: "numeric/levels.rs",
-        within: "self.add(p, -(l * factor));",
+        within: "self.factors.add(p as usize, -(l * factor));",
         old: "-(l * factor)",
         new: "l * factor",
         tests: ("numeric", &["lu_levels_matches"]),

@@ -12,14 +12,20 @@ pub mod fields;
 #[cfg(not(target_arch = "nvptx64"))]
 pub static MODULE: luge_kernel::host::KernelModule = luge_kernel::host::KernelModule {
     name: "luge-test-kernels",
-    images: &[
-        luge_kernel::host::PtxImage {
+    images: &IMAGES,
+};
+
+#[cfg(not(target_arch = "nvptx64"))]
+static IMAGES: [luge_kernel::host::PtxImage; 2] = {
+    use luge_kernel::host::{Ptx, PtxImage};
+    [
+        PtxImage {
             sm: 80,
-            ptx: luge_kernel::host::Ptx::compressed(include_bytes!("../ptx/sm_80.br")),
+            ptx: Ptx::compressed(include_bytes!("../ptx/sm_80.br")),
         },
-        luge_kernel::host::PtxImage {
+        PtxImage {
             sm: 90,
-            ptx: luge_kernel::host::Ptx::compressed(include_bytes!("../ptx/sm_90.br")),
+            ptx: Ptx::compressed(include_bytes!("../ptx/sm_90.br")),
         },
-    ],
+    ]
 };

@@ -16,8 +16,8 @@ mod symmetric;
 pub use dense::{CheckFront, CheckPart, Gemm};
 pub use pivot::{FrontPanels, PivotEvents};
 pub use symmetric::{
-    BLOCK_COLUMNS, BlockScratch, CheckLower, Progress, SymmetricEvent, SymmetricPanel,
-    inverse_of_two, is_regular,
+    BLOCK_COLUMNS, BlockScratch, CheckLower, Progress, SINGLE_ROWS, SingleFront, SymmetricEvent,
+    SymmetricPanel, inverse_of_two, is_regular,
 };
 
 use std::sync::OnceLock;
@@ -45,6 +45,12 @@ type FactorizeBlock<F> = unsafe fn(
     &mut BlockScratch<F>,
     *mut F,
 ) -> Progress<<F as Scalar>::Real>;
+
+/// Of [`SymmetricKernels::eliminate_single`].
+type EliminateSingle<F> = unsafe fn(
+    &SingleFront<F>,
+    &ResolvedSymmetric<<F as Scalar>::Real>,
+) -> Option<<F as Scalar>::Real>;
 
 /// Of [`SymmetricKernels::eliminate_symmetric`].
 type EliminateSymmetric<F> = unsafe fn(
@@ -116,6 +122,10 @@ pub struct SymmetricKernels<F: Scalar> {
     pub eliminate_symmetric: EliminateSymmetric<F>,
     /// Adds the column sums of |L|·|D|·|Lᵀ| of a symmetric front, and returns the largest magnitude in L.
     pub check_lower: unsafe fn(&CheckLower<F>) -> F::Real,
+    /// All of this for a front of one pivot and at most [`SINGLE_ROWS`] rows below, with the same bits: the front, the rule. Returns the
+    /// largest magnitude in L; `None`, with the column as it was and all else unspecified, where the others have to look closer.
+    /// The rule searches by blocks, or all pivots have to be positive.
+    pub eliminate_single: EliminateSingle<F>,
 }
 
 impl<F: Scalar> std::ops::Deref for SymmetricKernels<F> {
@@ -344,6 +354,15 @@ macro_rules! symmetric_entry_points {
                 }
             }
 
+            $(#[target_feature(enable = $features)])?
+            unsafe fn eliminate_single(
+                front: &SingleFront<$float>,
+                rule: &ResolvedSymmetric<<$float as Scalar>::Real>,
+            ) -> Option<<$float as Scalar>::Real> {
+                // SAFETY: the caller's contract.
+                unsafe { symmetric::eliminate_single::<$float, $simd, $hermitian>(front, rule) }
+            }
+
             pub(super) static KERNELS: SymmetricKernels<$float> = SymmetricKernels {
                 general: &$general::KERNELS,
                 form: if $hermitian {
@@ -356,6 +375,7 @@ macro_rules! symmetric_entry_points {
                 factorize_block,
                 eliminate_symmetric,
                 check_lower: $general::check_lower,
+                eliminate_single,
             };
         }
     };

@@ -325,7 +325,9 @@ impl<S: Storage> Symbolic<S> {
             self.totals.stack_entries.iter().sum()
         };
         let in_fronts = threads.max(1) as u64 * self.totals.scratch_entries;
-        let scratch = in_fronts + 4 * self.n() as u64;
+        // Norms of columns, and with LU the vectors of its check.
+        let vectors = if S::SYMMETRIC { 1 } else { 4 };
+        let scratch = in_fronts + vectors * self.n() as u64;
         self.factor_bytes(value_bytes) + (elements + scratch) * value_bytes as u64
     }
 

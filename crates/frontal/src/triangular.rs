@@ -101,7 +101,12 @@ fn downwards(len: usize, width: usize) -> impl Iterator<Item = Range<usize>> {
 }
 
 impl<F: FrontalScalar> Steps<'_, F> {
+    #[inline(always)]
     fn share(&self, len: usize, entries: usize, step: usize, work: impl Fn(Range<usize>) + Sync) {
+        if !self.is_shared {
+            work(0..len);
+            return;
+        }
         let all = pieces(
             self.is_shared,
             len,
@@ -191,6 +196,15 @@ impl<F: FrontalScalar> Steps<'_, F> {
     ///
     /// x has values for the rows of the panel, which has no more columns than rows.
     pub unsafe fn lower(&self, l: Panel<F>, x: *mut F, width: usize) {
+        if width == 1 && !l.is_large() {
+            // SAFETY: the caller's contract.
+            unsafe {
+                self.lower_square(l, x);
+                let rest = l.part(l.cols..l.rows, 0..l.cols);
+                self.subtract(rest, x, x.add(l.cols), 1);
+            }
+            return;
+        }
         for cols in upwards(l.cols, l.width()) {
             // SAFETY: the caller's contract.
             unsafe {

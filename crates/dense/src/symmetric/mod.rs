@@ -27,6 +27,7 @@ mod block;
 mod check;
 mod columns;
 mod product;
+mod single;
 
 pub(crate) use block::factorize_block;
 pub use block::{BLOCK_COLUMNS, BlockScratch};
@@ -34,6 +35,8 @@ pub use check::CheckLower;
 pub(crate) use check::check_lower;
 pub(crate) use columns::eliminate_symmetric;
 pub(crate) use product::{gemm_lower, times_diagonal};
+pub(crate) use single::eliminate_single;
+pub use single::{SINGLE_ROWS, SingleFront};
 
 /// Columns that an update of several columns reaches above the diagonal.
 const ABOVE: usize = NR;

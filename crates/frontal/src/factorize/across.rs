@@ -17,7 +17,7 @@ use luge_sparse::etree::NONE;
 use luge_sparse::num_traits::Zero;
 use luge_sparse::{Reservation, Scalar, bytes_of};
 
-use super::element::Element;
+use super::element::{Element, Owned};
 use super::store::{DelayedPanels, FrontState, FrontStore};
 use super::traverse::{Extent, traverse};
 use super::work::{Context, FrontWork, Report};
@@ -135,7 +135,11 @@ unsafe fn send_element<W: FrontWork>(
     words.extend(cols);
     told(ranks.team.send_slice(0, &words))?;
     // They have a value each, for the memory was cleared.
-    Ok(told(ranks.team.send(0, as_bytes(&element.owned)))?)
+    let values = element
+        .owned
+        .as_ref()
+        .map_or(&[][..], |owned| &owned.values);
+    Ok(told(ranks.team.send(0, as_bytes(values)))?)
 }
 
 /// Takes the elements of all ranks' subtrees before front `limit`. The failure, if memory is short: what else comes is then
@@ -192,10 +196,14 @@ unsafe fn take_element<W: FrontWork>(
     let mut element = Element::none();
     (element.order, element.delayed) = (head[0], head[1]);
     let len = bytes.len() / size_of::<W::Scalar>();
-    element.memory = context.options.memory.reserve_for::<W::Scalar>(len)?;
-    element.owned = vec![W::Scalar::zero(); len];
-    copy_from_bytes(&mut element.owned, bytes);
-    element.values = element.owned.as_mut_ptr();
+    let memory = context.options.memory.reserve_for::<W::Scalar>(len)?;
+    let mut values = vec![W::Scalar::zero(); len];
+    copy_from_bytes(&mut values, bytes);
+    element.values = values.as_mut_ptr();
+    element.owned = Some(Box::new(Owned {
+        values,
+        _memory: memory,
+    }));
     let s = root as usize;
     let (rows, cols) = labels.split_at(labels.len() - head[1] as usize);
     // SAFETY: the caller's contract; a front without delayed panels has as many labels as pivots.

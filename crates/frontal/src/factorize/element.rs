@@ -18,9 +18,15 @@ pub(crate) struct Element<F> {
     pub delayed: u32,
     /// Height of the stack below it.
     pub(super) mark: Mark,
-    /// The memory, if it is not on a stack.
-    pub(super) owned: Vec<F>,
-    pub(super) memory: Reservation,
+    /// The memory, if it is not on a stack. Most elements are on one, so what they have not takes a word.
+    pub(super) owned: Option<Box<Owned<F>>>,
+}
+
+/// Memory of an element's own.
+pub(super) struct Owned<F> {
+    pub values: Vec<F>,
+    /// What is reserved for them, until they are dropped.
+    pub _memory: Reservation,
 }
 
 impl<F> Element<F> {
@@ -30,8 +36,7 @@ impl<F> Element<F> {
             order: 0,
             delayed: 0,
             mark: Mark::default(),
-            owned: Vec::new(),
-            memory: Reservation::default(),
+            owned: None,
         }
     }
 }
@@ -107,6 +112,22 @@ impl<'a, F> Children<'a, F> {
             visit(element, front, relative)?;
         }
         Ok(())
+    }
+
+    /// Visits each element that is not empty, where no child delayed a column: with the number of its rows that are fully summed in the
+    /// parent's front, and the position there of each row.
+    #[inline(always)]
+    pub fn for_each_planned(&self, mut visit: impl FnMut(&Element<F>, usize, &[u32])) {
+        for &child in self.numbers {
+            // SAFETY: the children are complete.
+            let element = unsafe { &*self.elements.add(child as usize) };
+            let front = &self.tree.fronts[child as usize];
+            visit(
+                element,
+                front.pivots_in_parent as usize,
+                &self.tree.relative[front.row_range()],
+            );
+        }
     }
 
     /// Visits each element that has rows below the fully summed ones of the parent, with the number of its rows and

@@ -6,10 +6,10 @@ use luge_sparse::Reservation;
 use luge_sparse::etree::NONE;
 use luge_sparse::num_traits::Zero;
 
-use super::element::{Children, Element};
+use super::element::{Children, Element, Owned};
 use super::stack::Stack;
 use super::store::{DelayedPanels, FrontState};
-use super::work::{Context, FrontWork, Pivots};
+use super::work::{Context, Eliminated, FrontWork, Pivots};
 use crate::error::FrontalError;
 use crate::storage::Storage;
 use crate::tree::Front;
@@ -186,8 +186,16 @@ impl<'c, 'a, W: FrontWork> Worker<'c, 'a, W> {
         let children = unsafe { Children::new(&context.symbolic.tree, s, context.elements) };
         // SAFETY: nobody else works on `s`.
         let (front, kept) = unsafe { self.open(s, &children)? };
+        let own_memory = own_memory || context.hands_on(s) || context.keeps(s);
         // SAFETY: the panels are those of the front, and nobody else's; the children are complete.
         unsafe {
+            if front.received == 0
+                && kept.is_none()
+                && W::takes_whole(context, front.k, front.c)
+                && self.whole(&front, &children, own_memory)?
+            {
+                return Ok(());
+            }
             self.work.assemble(context, &front, &children, kept)?;
             context.options.cancel.check()?;
             match kept {
@@ -213,15 +221,9 @@ impl<'c, 'a, W: FrontWork> Worker<'c, 'a, W> {
                 positions: &self.positions,
             };
             self.work.complete(context, &front, &pivots)?;
-            if context.is_kept.is_some() {
-                let mut report = W::Report::default();
-                self.work
-                    .check(context, &front, &children, &pivots, &mut report)?;
-                *context.reports.add(s) = report;
-            } else {
-                self.work
-                    .check(context, &front, &children, &pivots, &mut self.report)?;
-            }
+            let report = context.report_of(s, &mut self.report);
+            self.work
+                .check(context, &front, &children, &pivots, report)?;
             let delayed = front.k - eliminated.pivots;
             let element = Self::element(
                 context,
@@ -229,7 +231,7 @@ impl<'c, 'a, W: FrontWork> Worker<'c, 'a, W> {
                 &mut self.of_stacks,
                 &front,
                 delayed,
-                own_memory || context.hands_on(s) || context.keeps(s),
+                own_memory,
             )?;
             if element.order > 0 {
                 self.work
@@ -237,11 +239,63 @@ impl<'c, 'a, W: FrontWork> Worker<'c, 'a, W> {
             }
             self.close(&front, children.numbers(), element);
         }
-        context.progress.add(|| {
-            let planned = &context.symbolic.tree.fronts[s];
-            W::Storage::flops(planned.pivots, planned.below)
-        });
         Ok(())
+    }
+
+    /// Has all verbs done at once on a front that receives no columns, whose pivots are searched: whether that is done; if not,
+    /// nothing is.
+    ///
+    /// # Safety
+    ///
+    /// As [`front`](Self::front).
+    unsafe fn whole(
+        &mut self,
+        front: &ActiveFront<'_, W::Scalar>,
+        children: &Children<'_, W::Scalar>,
+        own_memory: bool,
+    ) -> Result<bool, FrontalError> {
+        let context = self.context;
+        self.positions.reset(front.k);
+        let element = Self::element(
+            context,
+            &mut self.stacks,
+            &mut self.of_stacks,
+            front,
+            0,
+            own_memory,
+        )?;
+        // SAFETY: the caller's contract; the element has the size of one without delayed columns.
+        unsafe {
+            let report = context.report_of(front.s, &mut self.report);
+            let done = self.work.whole(
+                context,
+                front,
+                children,
+                &mut self.positions,
+                element.values,
+                report,
+            )?;
+            let Some(Eliminated { pivots, moved }) = done else {
+                self.release(front.planned.depth, &element);
+                return Ok(false);
+            };
+            *context.records.add(front.s) = FrontState {
+                k: front.k as u32,
+                pivots: pivots as u32,
+                moved,
+            };
+            self.label(front, children.numbers());
+            self.close(front, children.numbers(), element);
+        }
+        Ok(true)
+    }
+
+    /// Takes an element of a front of this depth, and all that came after it, off its stack, if it is on one.
+    #[inline]
+    fn release(&mut self, depth: u32, element: &Element<W::Scalar>) {
+        if element.order > 0 && element.owned.is_none() {
+            self.stacks[(depth % 2) as usize].release(element.mark);
+        }
     }
 
     /// The front with the memory of its panels, and its record if pivots are kept.
@@ -340,19 +394,20 @@ impl<'c, 'a, W: FrontWork> Worker<'c, 'a, W> {
             // SAFETY: this front's element.
             let before =
                 unsafe { std::mem::replace(&mut *context.elements.add(front.s), Element::none()) };
-            element.owned = if before.owned.capacity() == len {
-                before.owned
-            } else {
-                drop(before);
-                Vec::new()
-            };
-            element.memory = context.options.memory.reserve_for::<W::Scalar>(reserved)?;
-            element.owned.reserve_exact(len);
+            let is_kept = |owned: &Box<Owned<_>>| owned.values.capacity() == len;
+            let kept = before.owned.filter(is_kept);
+            let memory = context.options.memory.reserve_for::<W::Scalar>(reserved)?;
+            let mut values = kept.map_or_else(Vec::new, |owned| owned.values);
+            values.reserve_exact(len);
             if context.hands_on(front.s) {
                 // What is sent has a value everywhere, also above a diagonal.
-                element.owned.resize(len, W::Scalar::zero());
+                values.resize(len, W::Scalar::zero());
             }
-            element.values = element.owned.as_mut_ptr();
+            element.values = values.as_mut_ptr();
+            element.owned = Some(Box::new(Owned {
+                values,
+                _memory: memory,
+            }));
         } else {
             let stack = &mut stacks[(front.planned.depth % 2) as usize];
             element.mark = stack.mark();
@@ -376,6 +431,9 @@ impl<'c, 'a, W: FrontWork> Worker<'c, 'a, W> {
         element: Element<W::Scalar>,
     ) {
         let context = self.context;
+        context
+            .progress
+            .add(|| W::Storage::flops(front.planned.pivots, front.planned.below));
         // SAFETY: this front's element, and its children's.
         unsafe {
             context.elements.add(front.s).write(element);
@@ -384,9 +442,7 @@ impl<'c, 'a, W: FrontWork> Worker<'c, 'a, W> {
                     continue;
                 }
                 let element = &mut *context.elements.add(child as usize);
-                if element.order > 0 && element.owned.capacity() == 0 {
-                    self.stacks[1 - (front.planned.depth % 2) as usize].release(element.mark);
-                }
+                self.release(front.planned.depth + 1, element);
                 *element = Element::none();
             }
         }

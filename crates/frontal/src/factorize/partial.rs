@@ -198,7 +198,8 @@ impl<W: FrontWork> Kept<W> {
     }
 
     fn bytes(&self) -> u64 {
-        let elements = self.elements.iter().map(|element| element.owned.capacity());
+        let owned = self.elements.iter().flat_map(|element| &element.owned);
+        let elements = owned.map(|owned| owned.values.capacity());
         let changed = self.changed.as_ref().map_or(0, Vec::len);
         bytes_of::<W::Scalar>(elements.sum())
             + bytes_of::<Element<W::Scalar>>(self.elements.len())

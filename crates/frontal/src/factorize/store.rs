@@ -90,7 +90,6 @@ impl<F: Scalar> FrontStore<F> {
             + delayed.sum::<usize>()) as u64
     }
 
-    /// Number of columns that were eliminated in a later front than planned, counted once for every
     /// Rows of the largest front, delayed columns included.
     pub fn largest(&self, tree: &AssemblyTree) -> usize {
         let fronts = self.records.iter().zip(&tree.fronts);
@@ -98,6 +97,7 @@ impl<F: Scalar> FrontStore<F> {
         rows.max().unwrap_or(0)
     }
 
+    /// Number of columns that were eliminated in a later front than planned, counted once for every
     /// front they were put off.
     pub fn num_delayed(&self) -> usize {
         self.records.iter().map(|r| (r.k - r.pivots) as usize).sum()

@@ -61,6 +61,26 @@ impl<W: FrontWork> Context<'_, W> {
         self.share.is_some_and(|share| share.hands_on(s))
     }
 
+    /// Where what is measured of a front goes: a report of its own, as if nothing had been measured yet, if something is kept; else
+    /// that of the thread.
+    ///
+    /// # Safety
+    ///
+    /// Nobody else works on the front.
+    pub(super) unsafe fn report_of<'r>(
+        &self,
+        s: usize,
+        of_thread: &'r mut W::Report,
+    ) -> &'r mut W::Report {
+        if self.is_kept.is_none() {
+            return of_thread;
+        }
+        // SAFETY: this front's, which outlives the thread's work.
+        let report = unsafe { &mut *self.reports.add(s) };
+        *report = W::Report::default();
+        report
+    }
+
     /// Whether the element of a front is kept.
     pub(super) fn keeps(&self, s: usize) -> bool {
         self.is_kept.is_some_and(|is_kept| is_kept[s])
@@ -134,6 +154,11 @@ pub(crate) trait FrontWork: Sized {
     /// For one thread. `is_parallel`: whether large products are shared among the threads of the current pool.
     fn new(context: &Context<'_, Self>, is_parallel: bool) -> Result<Self, FrontalError>;
 
+    /// Whether [`whole`](Self::whole) serves fronts of k pivots with c rows below that receive no columns.
+    fn takes_whole(_context: &Context<'_, Self>, _k: usize, _c: usize) -> bool {
+        false
+    }
+
     /// Makes room for fronts of `m` rows.
     fn reserve(&mut self, context: &Context<'_, Self>, m: usize) -> Result<(), FrontalError>;
 
@@ -184,4 +209,19 @@ pub(crate) trait FrontWork: Sized {
         pivots: &Pivots<'_>,
         element: *mut Self::Scalar,
     ) -> Result<(), FrontalError>;
+
+    /// All of these verbs at once, for a front that receives no columns and whose pivots are searched, with the same result: the work on
+    /// a small front is less than the calls and loops of the verbs. `None`, with nothing done, where it takes a closer look: not all
+    /// columns have pivots, say.
+    unsafe fn whole(
+        &mut self,
+        _context: &Context<'_, Self>,
+        _front: &ActiveFront<'_, Self::Scalar>,
+        _children: &Children<'_, Self::Scalar>,
+        _positions: &mut Positions,
+        _element: *mut Self::Scalar,
+        _report: &mut Self::Report,
+    ) -> Result<Option<Eliminated>, FrontalError> {
+        Ok(None)
+    }
 }

@@ -3,11 +3,13 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use luge_dense::{
-    BlockScratch, CheckLower, FrontalScalar, SymmetricEvent, SymmetricKernels, SymmetricPanel,
+    BLOCK_COLUMNS, BlockScratch, CheckLower, FrontalScalar, Gemm, Progress, SINGLE_ROWS,
+    SingleFront, SymmetricEvent, SymmetricKernels, SymmetricPanel,
 };
 use luge_sparse::num_traits::{Float, Zero};
 use luge_sparse::{
-    Cancelled, Form, RealScalar, Reservation, ResolvedSymmetric, Scalar, bytes_of, enlarge,
+    Cancelled, Form, RealScalar, Reservation, ResolvedSymmetric, Scalar, SymmetricPivoting,
+    bytes_of, enlarge,
 };
 
 use super::eliminate::{Eliminator, Outcome};
@@ -117,6 +119,14 @@ impl<F: FrontalScalar> FrontWork for LdltFront<F> {
         })
     }
 
+    fn takes_whole(context: &Context<'_, Self>, k: usize, c: usize) -> bool {
+        let Shared { expected, rule, .. } = &context.shared;
+        k <= BLOCK_COLUMNS
+            && c <= SINGLE_ROWS
+            && expected.is_none()
+            && rule.method != Some(SymmetricPivoting::Columns)
+    }
+
     fn reserve(&mut self, _: &Context<'_, Self>, m: usize) -> Result<(), FrontalError> {
         // Old and new arrays are there at once.
         self.memory.resize(2 * array_bytes::<F>(m))?;
@@ -178,13 +188,7 @@ impl<F: FrontalScalar> FrontWork for LdltFront<F> {
         } else {
             scaled_entries(front.k, front.c)
         };
-        let scratch = &mut self.eliminator.scratch;
-        if scratch.len() < entries {
-            // Given back before more is taken.
-            *scratch = Vec::new();
-            self.of_scratch.resize(bytes_of::<F>(entries))?;
-            *scratch = vec![F::zero(); entries];
-        }
+        self.make_room(entries)?;
         // SAFETY: the panel is valid.
         self.outcome = unsafe {
             self.eliminator
@@ -303,7 +307,8 @@ impl<F: FrontalScalar> FrontWork for LdltFront<F> {
         report.num_first_pass += self.outcome.by_blocks;
         report.num_second_pass += pivots - self.outcome.by_blocks;
         report.num_delayed += k - pivots;
-        self.judge(context, front, done, report);
+        let column = |j| input_column(context, done, j);
+        self.judge(context, front, pivots, column, report);
         Ok(())
     }
 
@@ -349,9 +354,180 @@ impl<F: FrontalScalar> FrontWork for LdltFront<F> {
         }
         Ok(())
     }
+
+    unsafe fn whole(
+        &mut self,
+        context: &Context<'_, Self>,
+        front: &ActiveFront<'_, F>,
+        children: &Children<'_, F>,
+        positions: &mut Positions,
+        element: *mut F,
+        report: &mut SymmetricQuality,
+    ) -> Result<Option<Eliminated>, FrontalError> {
+        let Shared {
+            kernels,
+            form,
+            rule,
+            ..
+        } = &context.shared;
+        let (lp, m, k, c) = (front.panels, front.m, front.k, front.c);
+        let is_leaf = children.numbers().is_empty();
+        self.make_room(scaled_entries(k, c))?;
+        // SAFETY: the panel has m × k values, the element c² + c, the arrays m and what was made room for.
+        let max_l = unsafe {
+            std::ptr::write_bytes(lp, 0, m * k);
+            add_matrix(context, front);
+            let products = self.products.as_mut_ptr();
+            let sums = element.add(c * c);
+            let max_l = if k == 1 {
+                *products = F::zero();
+                if !is_leaf {
+                    std::ptr::write_bytes(element, 0, c * (c + 1));
+                    add_all(children, front, element, [products, sums]);
+                }
+                let single = SingleFront {
+                    column: lp,
+                    below: c,
+                    element,
+                    is_leaf,
+                    product: products,
+                };
+                (kernels.eliminate_single)(&single, rule)
+            } else {
+                std::ptr::write_bytes(element, 0, c * (c + 1));
+                std::ptr::write_bytes(products, 0, m);
+                add_all(children, front, element, [products, products.add(k)]);
+                let max_l = self.eliminate_block(&panel(*form, front, positions, &mut []), element);
+                std::ptr::copy_nonoverlapping(products.add(k), sums, c);
+                max_l
+            };
+            if max_l.is_none() {
+                std::ptr::write_bytes(lp, 0, m * k);
+            }
+            max_l
+        };
+        let Some(max_l) = max_l else {
+            return Ok(None);
+        };
+        enlarge(&mut report.max_l, max_l.to_f64());
+        report.num_first_pass += k;
+        let columns = own_columns(context, front);
+        let column = |j: usize| columns[positions.col[j] as usize] as usize;
+        self.judge(context, front, k, column, report);
+        let moved = (0..k).any(|j| positions.col[j] as usize != j);
+        Ok(Some(Eliminated { pivots: k, moved }))
+    }
+}
+
+/// Adds the elements of children that delayed no columns: to the panel of a front, to its own element, and their column sums to those
+/// of its pivots and to those of the rows below.
+///
+/// # Safety
+///
+/// The panel is valid, the element has c² values, and the sums k and c.
+#[inline]
+unsafe fn add_all<F: FrontalScalar>(
+    children: &Children<'_, F>,
+    front: &ActiveFront<'_, F>,
+    element: *mut F,
+    [of_pivots, of_below]: [*mut F; 2],
+) {
+    let (lp, m, k, c) = (front.panels, front.m, front.k, front.c);
+    children.for_each_planned(|child, summed, relative| {
+        let order = relative.len();
+        let values = child.values.cast_const();
+        // SAFETY: the caller's contract; positions ascend, those of summed rows are below k, all below m.
+        unsafe {
+            for j in 0..summed {
+                let from = values.add(j * (order + 1));
+                let to = lp.add(relative[j] as usize * m);
+                add_scattered(&relative[j..], from, to);
+            }
+            for j in summed..order {
+                let from = values.add(j * (order + 1));
+                let to = element.add((relative[j] as usize - k) * c);
+                add_scattered(&relative[j..], from, to.wrapping_sub(k));
+            }
+            let sums = values.add(order * order);
+            let (pivots, below) = relative.split_at(summed);
+            add_scattered(pivots, sums, of_pivots);
+            add_scattered(below, sums.add(summed), of_below.wrapping_sub(k));
+        }
+    });
 }
 
 impl<F: FrontalScalar> LdltFront<F> {
+    /// Sees to it that the scratch has so many entries.
+    #[inline]
+    fn make_room(&mut self, entries: usize) -> Result<(), FrontalError> {
+        let scratch = &mut self.eliminator.scratch;
+        if scratch.len() < entries {
+            // Given back before more is taken.
+            *scratch = Vec::new();
+            self.of_scratch.resize(bytes_of::<F>(entries))?;
+            *scratch = vec![F::zero(); entries];
+        }
+        Ok(())
+    }
+
+    /// Eliminates all columns of a front as one block, with its check, and updates its element. Returns the largest magnitude in L;
+    /// `None`, with panel, column sums and element unspecified, if not all columns have pivots, or the sums are not finite.
+    ///
+    /// # Safety
+    ///
+    /// The panel is valid, the element too, there is room for the columns below the pivots, and nothing is expected of these.
+    #[inline]
+    unsafe fn eliminate_block(
+        &mut self,
+        panel: &SymmetricPanel<F>,
+        element: *mut F,
+    ) -> Option<F::Real> {
+        let Eliminator {
+            kernels,
+            rule,
+            block,
+            scratch,
+            ..
+        } = &mut self.eliminator;
+        let (lp, m, k) = (panel.lp, panel.m, panel.k);
+        let (c, x) = (m - k, scratch.as_mut_ptr());
+        // SAFETY: the caller's contract; the arrays have m values.
+        unsafe {
+            let Progress { pivots, event } = (kernels.factorize_block)(panel, 0, k, rule, block, x);
+            if pivots < k || event.is_some() {
+                return None;
+            }
+            self.work[..k].copy_from_slice(&self.products[..k]);
+            for j in 0..k {
+                self.products[j] = self.work[*panel.col.add(j) as usize];
+            }
+            let max_l = (kernels.check_lower)(&CheckLower {
+                lp,
+                m,
+                pivots: k,
+                products: self.products.as_mut_ptr(),
+                s: self.work.as_mut_ptr(),
+            });
+            if !self.products[..m].iter().all(|sum| sum.is_number()) {
+                return None;
+            }
+            let below = lp.add(k);
+            (kernels.times_diagonal)(c, k, below, lp, m, x, c);
+            (kernels.gemm_lower)(&Gemm {
+                rows: c,
+                columns: c,
+                depth: k,
+                a: below,
+                lda: m,
+                b: x,
+                ldb: c,
+                c: element,
+                ldc: c,
+            });
+            Some(max_l)
+        }
+    }
+
     /// Adds the elements of the children, as far as they concern fully summed columns.
     ///
     /// # Safety
@@ -410,21 +586,21 @@ impl<F: FrontalScalar> LdltFront<F> {
         })
     }
 
-    /// Adds a front's pivots to the report.
+    /// Adds a front's pivots, of these input columns, to the report.
     fn judge(
         &self,
         context: &Context<'_, Self>,
         front: &ActiveFront<'_, F>,
-        done: &Pivots<'_>,
+        pivots: usize,
+        column: impl Fn(usize) -> usize,
         report: &mut SymmetricQuality,
     ) {
         let (lp, m) = (front.panels, front.m);
-        let pivots = done.eliminated.pivots;
         // SAFETY: pivots are inside the panel.
         let entry = |i: usize, j: usize| unsafe { *lp.add(i + j * m) };
         let has_signs = has_signs::<F>(context.shared.form);
         for j in 0..pivots {
-            let column = input_column(context, done, j);
+            let column = column(j);
             let norm = context.shared.norms[column].to_f64();
             let product = self.products[j].real().to_f64();
             report.add_column(product, norm);

@@ -1,8 +1,8 @@
 //! Symmetric and Hermitian fronts, column by column and by blocks, against the partial factorization of `luge-reference`.
 
 use luge_dense::{
-    BLOCK_COLUMNS, BlockScratch, FrontalScalar, Progress, SymmetricEvent, SymmetricKernels,
-    SymmetricPanel, inverse_of_two, is_regular,
+    BLOCK_COLUMNS, BlockScratch, CheckLower, FrontalScalar, Gemm, Progress, SINGLE_ROWS,
+    SingleFront, SymmetricEvent, SymmetricKernels, SymmetricPanel, inverse_of_two, is_regular,
 };
 use luge_reference::Dense;
 use luge_reference::frontal::ldlt::{LdltFront, LdltRule, ldlt_tpp};
@@ -536,4 +536,214 @@ fn complex_blocks_are_inverted_by_their_form() {
     // (1 + i)·(1 + i) is regular as a symmetric block, and |1 + i|² beside 1·2 is rounding.
     let block = [z(1.0, 0.0), z(1.0, 1.0), z(2.0, 0.0)];
     assert!(is_regular(Form::Symmetric, block) && !is_regular(Form::Hermitian, block));
+}
+
+/// What a front of one pivot has before it is eliminated: its column, and what children added to its element and to the column sums.
+struct Single<F> {
+    column: Vec<F>,
+    element: Vec<F>,
+    product: F,
+    is_leaf: bool,
+}
+
+impl<F: FrontalScalar> Single<F> {
+    /// `pivot` and numbers like `number`, with so many rows below.
+    fn new(below: usize, pivot: F, is_leaf: bool, mut number: impl FnMut() -> F) -> Self {
+        let mut column: Vec<F> = (0..=below).map(|_| number()).collect();
+        column[0] = pivot;
+        let size = |v: F| F::from_real(v.magnitude());
+        let mut element: Vec<F> = (0..below * below).map(|_| number()).collect();
+        element.extend((0..below).map(|_| size(number())));
+        let product = size(number());
+        let zero = |v: F| if is_leaf { F::zero() } else { v };
+        Self {
+            column,
+            element: element.into_iter().map(zero).collect(),
+            product: zero(product),
+            is_leaf,
+        }
+    }
+
+    /// Column, lower triangle of the element, column sums and the largest magnitude in L, by one kernel.
+    fn at_once(
+        &self,
+        rule: &ResolvedSymmetric<F::Real>,
+        kernels: &SymmetricKernels<F>,
+    ) -> Option<[Vec<F>; 4]> {
+        let below = self.column.len() - 1;
+        let mut column = self.column.clone();
+        let mut product = self.product;
+        let mut element = self.element.clone();
+        if self.is_leaf {
+            element.fill(F::from_real(F::Real::nan()));
+        }
+        let front = SingleFront {
+            column: column.as_mut_ptr(),
+            below,
+            element: element.as_mut_ptr(),
+            is_leaf: self.is_leaf,
+            product: &raw mut product,
+        };
+        // SAFETY: the arrays have the sizes, the kernels are of this machine.
+        let max_l = unsafe { (kernels.eliminate_single)(&front, rule) };
+        let Some(max_l) = max_l else {
+            let same = column.iter().zip(&self.column);
+            assert!(same.into_iter().all(|(a, b)| a == b || !a.is_number()));
+            return None;
+        };
+        let mut sums = vec![product];
+        sums.extend(&element[below * below..]);
+        let element = lower(&element, below);
+        Some([column, element, sums, vec![F::from_real(max_l)]])
+    }
+
+    /// Likewise by the kernels of all fronts, if the pivot is accepted.
+    fn step_by_step(
+        &self,
+        rule: &ResolvedSymmetric<F::Real>,
+        kernels: &SymmetricKernels<F>,
+    ) -> Option<[Vec<F>; 4]> {
+        let m = self.column.len();
+        let below = m - 1;
+        let mut front = Front {
+            panel: self.column.clone(),
+            m,
+            k: 1,
+            col: vec![0],
+            form: kernels.form,
+        };
+        if front.by_blocks(rule, kernels).pivots == 0 {
+            return None;
+        }
+        let mut sums = vec![self.product];
+        sums.extend(&self.element[below * below..]);
+        let mut element = self.element[..below * below].to_vec();
+        let (mut s, mut x) = (vec![F::zero(); m], vec![F::zero(); below]);
+        let l = front.panel[1..].as_ptr();
+        // SAFETY: as above.
+        let max_l = unsafe {
+            let max_l = (kernels.check_lower)(&CheckLower {
+                lp: front.panel.as_ptr(),
+                m,
+                pivots: 1,
+                products: sums.as_mut_ptr(),
+                s: s.as_mut_ptr(),
+            });
+            (kernels.times_diagonal)(below, 1, l, front.panel.as_ptr(), m, x.as_mut_ptr(), below);
+            (kernels.gemm_lower)(&Gemm {
+                rows: below,
+                columns: below,
+                depth: 1,
+                a: l,
+                lda: m,
+                b: x.as_ptr(),
+                ldb: below,
+                c: element.as_mut_ptr(),
+                ldc: below,
+            });
+            max_l
+        };
+        let element = lower(&element, below);
+        Some([front.panel, element, sums, vec![F::from_real(max_l)]])
+    }
+}
+
+/// The lower triangle of a matrix.
+fn lower<F: FrontalScalar>(a: &[F], order: usize) -> Vec<F> {
+    (0..order)
+        .flat_map(|j| a[j * order + j..(j + 1) * order].iter().copied())
+        .collect()
+}
+
+fn bits<F: FrontalScalar>(values: &[Vec<F>; 4]) -> Vec<u64> {
+    let mut bits = Vec::new();
+    for &value in values.iter().flatten() {
+        value.map_components(|part| {
+            bits.push(part.to_f64().to_bits());
+            part
+        });
+    }
+    bits
+}
+
+/// Compares both ways; whether the pivot was taken.
+fn check_single<F: FrontalScalar>(
+    single: &Single<F>,
+    rule: &ResolvedSymmetric<F::Real>,
+    form: Form,
+) -> bool {
+    let mut is_taken = false;
+    for kernels in F::all_symmetric_kernels(form) {
+        let at_once = single.at_once(rule, kernels);
+        let step_by_step = single.step_by_step(rule, kernels);
+        assert_eq!(at_once.is_some(), step_by_step.is_some());
+        let [at_once, step_by_step] = [at_once, step_by_step].map(|found| found.map(|f| bits(&f)));
+        assert!(at_once == step_by_step);
+        is_taken = at_once.is_some();
+    }
+    is_taken
+}
+
+fn check_singles<F: FrontalScalar>(form: Form) {
+    let mut random = Random(77);
+    let number = |random: &mut Random| {
+        F::from_components(|_| <F::Real as RealScalar>::from_f64(random.next()))
+    };
+    let definite = PivotPolicy::DEFINITE.resolve_symmetric::<F::Real>(|| 1.0);
+    let has_signs = F::COMPONENTS == 1 || form == Form::Hermitian;
+    let mut taken = 0;
+    for below in 0..=SINGLE_ROWS {
+        for is_leaf in [false, true] {
+            for size in [0.3, 0.02, -0.7] {
+                let pivot = F::from_real(F::Real::from_f64(size));
+                let single = Single::new(below, pivot, is_leaf, || number(&mut random));
+                taken += usize::from(check_single(&single, &rule(0.25, 1e-10), form));
+                if has_signs {
+                    assert_eq!(check_single(&single, &definite, form), size > 0.0);
+                }
+            }
+        }
+    }
+    assert!((40..200).contains(&taken), "{taken}");
+}
+
+#[test]
+fn a_front_of_one_pivot_has_the_bits_of_all_steps() {
+    check_singles::<f64>(Form::Symmetric);
+    check_singles::<f32>(Form::Symmetric);
+    for form in FORMS {
+        check_singles::<Complex<f64>>(form);
+        check_singles::<Complex<f32>>(form);
+    }
+}
+
+/// What a front of one pivot leaves to those that look closer.
+#[test]
+fn one_pivot_alone_is_left_where_it_is_not_plain() {
+    let definite = PivotPolicy::DEFINITE.resolve_symmetric::<f64>(|| 1.0);
+    for kernels in f64::all_symmetric_kernels(Form::Symmetric) {
+        for (pivot, entry, is_plain, is_definite) in [
+            (1.0, 0.5, true, true),
+            (-1.0, 0.5, true, false),
+            (1.0, 4.0, true, true),
+            (1.0, 4.5, false, true),
+            (0.0, 0.5, false, false),
+            (f64::NAN, 0.5, false, false),
+            (1e-12, 1e-13, false, true),
+            (1e-310, 1e-312, false, false),
+            (1e308, 1e308, false, false),
+            (f64::INFINITY, 0.5, false, false),
+            (1.0, f64::NAN, false, false),
+            (1.0, f64::INFINITY, false, false),
+        ] {
+            for below in [1, 9] {
+                let mut single = Single::new(below, pivot, true, || 0.25 * pivot);
+                single.column[below] = entry;
+                let of = |rule: &ResolvedSymmetric<f64>| single.at_once(rule, kernels).is_some();
+                let case = format!("{pivot} {entry} {below}");
+                assert_eq!(of(&rule(0.25, 1e-10)), is_plain, "{case}");
+                assert_eq!(of(&definite), is_definite, "{case}");
+            }
+        }
+    }
 }

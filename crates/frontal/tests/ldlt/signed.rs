@@ -5,8 +5,8 @@ use std::sync::Arc;
 use luge_frontal::{FrontalError, FrontalLdlt, FrontalScalar, Options, TreeOptions};
 use luge_sparse::{Form, Inertia, MemoryBudget, PivotPolicy, RealScalar};
 
-use crate::checks::{bits, check, dense_factors, product, with};
-use crate::matrices::{Matrix, Random, grid, random_matrix, saddle};
+use crate::checks::{all_trees, bits, check, dense_factors, in_form, product, with};
+use crate::matrices::{Matrix, Random, Turn, grid, random_matrix, saddle};
 
 fn expecting(below: f64, expected: &[f64]) -> Options {
     Options {
@@ -208,6 +208,67 @@ fn nothing_stays_of_pivots_that_were_replaced() {
         pool.install(|| ldlt.refactorize(&a.values, &options))
             .unwrap();
         assert!((bits(&ldlt), ldlt.perturbed().unwrap().to_vec()) == before);
+    }
+}
+
+/// Small fronts are worked on in one go where nothing is expected of their pivots, and step by step where something is: with the same
+/// bits, on threads as well.
+#[test]
+fn what_is_expected_changes_no_bits_of_definite_factors() {
+    fn check_all<F: FrontalScalar<Wide = F, Real = f64>>(a: &Matrix<F>) {
+        let n = a.n();
+        let expected = vec![1e-8; n];
+        for tree_options in all_trees() {
+            let symbolic = a.symbolic(&tree_options);
+            for kernels in F::all_symmetric_kernels(a.form) {
+                let factorized = |options: &Options| {
+                    let options = in_form(options, a.form);
+                    let made = FrontalLdlt::factorize_with(&symbolic, &a.values, &options, kernels);
+                    let (ldlt, quality) = made.unwrap();
+                    (bits(&ldlt), quality)
+                };
+                let at_once = with(PivotPolicy::DEFINITE);
+                let (in_one_go, quality) = factorized(&at_once);
+                let (step_by_step, expected) = factorized(&expecting(0.1, &expected));
+                assert!(in_one_go == step_by_step);
+                assert_eq!(quality, expected);
+                let pool = rayon::ThreadPoolBuilder::new().num_threads(3);
+                let shared = Options {
+                    threads: 3,
+                    ..at_once
+                };
+                let shared = pool.build().unwrap().install(|| factorized(&shared));
+                assert!(shared == (in_one_go, quality));
+            }
+        }
+    }
+    let mut random = Random(34);
+    // A star has leaves that hand on nothing but a number, and a root with a child for each.
+    let star = |n: usize| {
+        let edges = (1..n).map(|i| (i, 0, -1.0));
+        let diagonal = (0..n).map(move |i| (i, i, if i == 0 { n as f64 } else { 1.5 }));
+        Matrix::from_entries(n, edges.chain(diagonal).collect::<Vec<_>>())
+    };
+    let mut matrices = vec![
+        Matrix::full(1, |_, _| 2.0),
+        star(5),
+        star(70),
+        grid(31, 1, 8.0, &mut random),
+        grid(15, 17, 8.0, &mut random),
+    ];
+    for per_column in [1, 2, 5] {
+        let a = random_matrix(150, per_column, 0.0, &mut random);
+        let norms = a.column_norms();
+        let diagonal = (0..150).map(|i| (i, i, 2.0 * norms[i] + 0.1));
+        let off = a.entries().filter(|(i, j, _)| i != j);
+        matrices.push(Matrix::from_entries(
+            150,
+            off.chain(diagonal).collect::<Vec<_>>(),
+        ));
+    }
+    for a in &matrices {
+        check_all(a);
+        check_all(&a.turned(Form::Hermitian, Turn::Angles));
     }
 }
 

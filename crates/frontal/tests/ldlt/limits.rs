@@ -74,6 +74,29 @@ fn factors_that_overflow_name_a_column() {
     let options = with(PivotPolicy::DEFINITE);
     let result = FrontalLdlt::<f64>::factorize(&symbolic, &a.values, &options);
     assert_eq!(result.unwrap_err(), FrontalError::NotFinite { column: 1 });
+    // L overflows below the first column of fronts of two, whose pivots are positive.
+    let leaves = (0..3).flat_map(|leaf| {
+        let first = 2 * leaf;
+        let below = [first, first + 1].map(|j| [(6, j, 1e10), (7, j, 1e-3)]);
+        let diagonal = [(first, first, 1e-300), (first + 1, first, 1e-301)];
+        let entries = below.into_iter().flatten().chain(diagonal);
+        entries.chain([(first + 1, first + 1, 1.0)])
+    });
+    let root = [(6, 6, 1.0), (7, 6, 0.5), (7, 7, 1.0)];
+    let a = Matrix::from_entries(8, leaves.chain(root).collect::<Vec<_>>());
+    let unmerged = TreeOptions {
+        zero_fraction: 0.0,
+        tiny_zero_fraction: 0.0,
+        ..TreeOptions::default()
+    };
+    let symbolic = a.symbolic(&unmerged);
+    assert!(symbolic.tree().num_supernodes() > 1);
+    let result = FrontalLdlt::<f64>::factorize(&symbolic, &a.values, &options);
+    let error = result.unwrap_err();
+    assert!(
+        matches!(error, FrontalError::NotFinite { column: 0 | 2 | 4 }),
+        "{error}"
+    );
 }
 
 #[test]

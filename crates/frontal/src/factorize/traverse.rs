@@ -16,7 +16,7 @@ use super::work::{Context, FrontWork, Report};
 use crate::deal::{Ranks, Share};
 use crate::error::FrontalError;
 use crate::options::Options;
-use crate::schedule::Schedule;
+use crate::schedule::{Schedule, Subtree, Task};
 use crate::symbolic::Symbolic;
 use crate::totals::stack_entries;
 
@@ -240,64 +240,77 @@ fn parallel<W: FrontWork>(context: &Context<'_, W>, extent: &Extent<'_>) -> Outc
             }
         }
     };
-    // Works up the tree from a finished front, as long as it was the last child each time.
-    let climb = |from: usize| {
+    // Works up the tree from finished fronts, ascending, as long as each was the last child every time. After an error all that is
+    // left would come behind it.
+    let climb = |from: &[Subtree]| {
         let mut worker = None;
         let mut error = None;
-        let mut p = tree.fronts[from].parent;
-        // AcqRel: the last child to arrive has seen what the others wrote.
-        while p != NONE
-            && contains(p as usize)
-            && waiting[p as usize].fetch_sub(1, Ordering::AcqRel) == 1
-        {
-            if p as usize > failed.load(Ordering::Relaxed) {
-                break;
+        'all: for top in from.iter().map(|subtree| subtree.top) {
+            let mut p = tree.fronts[top].parent;
+            // AcqRel: the last child to arrive has seen what the others wrote.
+            while p != NONE
+                && contains(p as usize)
+                && waiting[p as usize].fetch_sub(1, Ordering::AcqRel) == 1
+            {
+                if p as usize > failed.load(Ordering::Relaxed) {
+                    break;
+                }
+                let worker = match &mut worker {
+                    Some(worker) => worker,
+                    none => match Worker::new(context, true, [0, 0]) {
+                        Ok(new) => none.insert(new),
+                        Err(e) => {
+                            error = Some((p as usize, e));
+                            break 'all;
+                        }
+                    },
+                };
+                // SAFETY: all children are done, and only the last of them comes here.
+                if let Err(e) = unsafe { worker.front(p as usize, true) } {
+                    error = Some((p as usize, e));
+                    break 'all;
+                }
+                p = tree.fronts[p as usize].parent;
             }
-            let worker = match &mut worker {
-                Some(worker) => worker,
-                none => match Worker::new(context, true, [0, 0]) {
-                    Ok(new) => none.insert(new),
-                    Err(e) => {
-                        error = Some((p as usize, e));
-                        break;
-                    }
-                },
-            };
-            // SAFETY: all children are done, and only the last of them comes here.
-            if let Err(e) = unsafe { worker.front(p as usize, true) } {
-                error = Some((p as usize, e));
-                break;
-            }
-            p = tree.fronts[p as usize].parent;
         }
         if worker.is_some() || error.is_some() {
             finish(worker.map_or_else(W::Report::default, |w| w.report), error);
         }
     };
+    // The fronts of subtrees, one after another: how many of these are done.
+    let subtrees_of = |task: &Task| {
+        let subtrees = schedule.subtrees(task);
+        let mut worker = match Worker::new(context, false, task.stack_entries) {
+            Ok(worker) => worker,
+            Err(error) => {
+                let failed = subtrees.first().map(|subtree| (subtree.first, error));
+                finish(W::Report::default(), failed);
+                return 0;
+            }
+        };
+        for (done, subtree) in subtrees.iter().enumerate() {
+            if subtree.first > failed.load(Ordering::Relaxed) {
+                finish(worker.report, None);
+                return done;
+            }
+            for s in subtree.first..=subtree.top {
+                // SAFETY: the task owns its subtrees and takes them in postorder.
+                if let Err(error) = unsafe { worker.front(s, s == subtree.top) } {
+                    finish(worker.report, Some((s, error)));
+                    return done;
+                }
+            }
+        }
+        finish(worker.into_report(), None);
+        subtrees.len()
+    };
     rayon::scope(|scope| {
-        let (climb, finish, failed) = (&climb, &finish, &failed);
+        let (climb, finish) = (&climb, &finish);
+        let (schedule, subtrees_of) = (&schedule, &subtrees_of);
         for task in &schedule.tasks {
             scope.spawn(move |_| {
-                if task.first > failed.load(Ordering::Relaxed) {
-                    return;
-                }
-                let entries = task.stack_entries;
-                let mut worker = match Worker::new(context, false, entries) {
-                    Ok(worker) => worker,
-                    Err(error) => {
-                        finish(W::Report::default(), Some((task.first, error)));
-                        return;
-                    }
-                };
-                for s in task.first..=task.top {
-                    // SAFETY: the task owns its subtree and takes it in postorder.
-                    if let Err(error) = unsafe { worker.front(s, s == task.top) } {
-                        finish(worker.report, Some((s, error)));
-                        return;
-                    }
-                }
-                finish(worker.into_report(), None);
-                climb(task.top);
+                let done = subtrees_of(task);
+                climb(&schedule.subtrees(task)[..done]);
             });
         }
         for &s in &schedule.large_leaves {
@@ -315,7 +328,7 @@ fn parallel<W: FrontWork>(context: &Context<'_, W>, extent: &Extent<'_>) -> Outc
                 let done = error.is_none();
                 finish(worker.into_report(), error);
                 if done {
-                    climb(s);
+                    climb(&[Subtree { first: s, top: s }]);
                 }
             });
         }

@@ -394,8 +394,7 @@ impl<'c, 'a, W: FrontWork> Worker<'c, 'a, W> {
             // SAFETY: this front's element.
             let before =
                 unsafe { std::mem::replace(&mut *context.elements.add(front.s), Element::none()) };
-            let is_kept = |owned: &Box<Owned<_>>| owned.values.capacity() == len;
-            let kept = before.owned.filter(is_kept);
+            let kept = before.owned.filter(|owned| owned.values.capacity() == len);
             let memory = context.options.memory.reserve_for::<W::Scalar>(reserved)?;
             let mut values = kept.map_or_else(Vec::new, |owned| owned.values);
             values.reserve_exact(len);

@@ -16,7 +16,7 @@ use super::work::{Context, FrontWork, Report};
 use crate::deal::{Ranks, Share};
 use crate::error::FrontalError;
 use crate::options::Options;
-use crate::schedule::{Schedule, Subtree, Task};
+use crate::schedule::{Schedule, Subtree};
 use crate::symbolic::Symbolic;
 use crate::totals::stack_entries;
 
@@ -215,49 +215,133 @@ fn serial<W: FrontWork>(context: &Context<'_, W>, extent: &Extent<'_>) -> Outcom
 /// The tasks of a schedule, then the fronts above them: each starts when its last child is done,
 /// and shares its large products.
 fn parallel<W: FrontWork>(context: &Context<'_, W>, extent: &Extent<'_>) -> Outcome<W::Report> {
-    let tree = &context.symbolic.tree;
-    let symbolic = context.symbolic;
+    let (tree, totals) = (&context.symbolic.tree, &context.symbolic.totals);
     let contains = |s| extent.contains(s);
     let threads = context.options.threads;
-    let schedule = Schedule::new::<W::Storage>(tree, &symbolic.totals, threads, contains);
-    let children = |s: usize| tree.children(s).iter();
+    let schedule = Schedule::new::<W::Storage>(tree, totals, threads, contains);
     // Children that are done before do not count.
+    let children = |s: usize| tree.children(s).iter();
     let waiting = |s| children(s).filter(|&&c| contains(c as usize)).count();
-    let waiting: Vec<AtomicU32> = (0..tree.fronts.len())
-        .map(|s| AtomicU32::new(waiting(s) as u32))
-        .collect();
-    // The first front in postorder that failed so far. Those before it go on, so that the error is
-    // that of the first of all, whatever the order in which they turn up.
-    let failed = AtomicUsize::new(usize::MAX);
-    let outcome: Mutex<Outcome<W::Report>> = Mutex::new(Default::default());
-    let finish = |report: W::Report, error: Option<(usize, FrontalError)>| {
-        let mut outcome = outcome.lock().expect("no one panics with the lock");
-        outcome.0.merge_fronts(&report);
+    let waiting = (0..tree.fronts.len()).map(|s| AtomicU32::new(waiting(s) as u32));
+    let shared = Traversal {
+        context,
+        extent,
+        waiting: waiting.collect(),
+        failed: AtomicUsize::new(usize::MAX),
+        outcome: Mutex::new(Default::default()),
+    };
+    rayon::scope(|scope| {
+        let (shared, schedule) = (&shared, &schedule);
+        for task in &schedule.tasks {
+            scope.spawn(move |_| {
+                let subtrees = schedule.subtrees(task);
+                let done = shared.subtrees(subtrees, task.stack_entries);
+                shared.climb(&subtrees[..done]);
+            });
+        }
+        for &s in &schedule.large_leaves {
+            scope.spawn(move |_| {
+                if shared.leaf(s) {
+                    shared.climb(&[Subtree { first: s, top: s }]);
+                }
+            });
+        }
+    });
+    let outcome = shared.outcome.into_inner();
+    outcome.expect("no one panics with the lock")
+}
+
+/// What the threads of a traversal share.
+struct Traversal<'c, 'a, W: FrontWork> {
+    context: &'c Context<'a, W>,
+    extent: &'c Extent<'c>,
+    /// For each front the children that are not done.
+    waiting: Vec<AtomicU32>,
+    /// The first front in postorder that failed so far. Those before it go on, so that the error is
+    /// that of the first of all, whatever the order in which they turn up.
+    failed: AtomicUsize,
+    outcome: Mutex<Outcome<W::Report>>,
+}
+
+impl<W: FrontWork> Traversal<'_, '_, W> {
+    fn finish(&self, report: &W::Report, error: Option<(usize, FrontalError)>) {
+        let mut outcome = self.outcome.lock().expect("no one panics with the lock");
+        outcome.0.merge_fronts(report);
         if let Some((s, error)) = error {
-            failed.fetch_min(s, Ordering::Relaxed);
+            self.failed.fetch_min(s, Ordering::Relaxed);
             if outcome.1.as_ref().is_none_or(|(other, _)| s < *other) {
                 outcome.1 = Some((s, error));
             }
         }
-    };
-    // Works up the tree from finished fronts, ascending, as long as each was the last child every time. After an error all that is
-    // left would come behind it.
-    let climb = |from: &[Subtree]| {
+    }
+
+    fn comes_behind_a_failure(&self, s: usize) -> bool {
+        s > self.failed.load(Ordering::Relaxed)
+    }
+
+    /// Works on the fronts of subtrees, one after another: how many of these are done.
+    fn subtrees(&self, subtrees: &[Subtree], stack_entries: [u64; 2]) -> usize {
+        let mut worker = match Worker::new(self.context, false, stack_entries) {
+            Ok(worker) => worker,
+            Err(error) => {
+                let failed = subtrees.first().map(|subtree| (subtree.first, error));
+                self.finish(&W::Report::default(), failed);
+                return 0;
+            }
+        };
+        for (done, subtree) in subtrees.iter().enumerate() {
+            if self.comes_behind_a_failure(subtree.first) {
+                self.finish(&worker.into_report(), None);
+                return done;
+            }
+            for s in subtree.first..=subtree.top {
+                // SAFETY: these are the subtrees of one task, in postorder.
+                if let Err(error) = unsafe { worker.front(s, s == subtree.top) } {
+                    self.finish(&worker.into_report(), Some((s, error)));
+                    return done;
+                }
+            }
+        }
+        self.finish(&worker.into_report(), None);
+        subtrees.len()
+    }
+
+    /// Works on a front without children: whether it is done.
+    fn leaf(&self, s: usize) -> bool {
+        let mut worker = match Worker::new(self.context, true, [0, 0]) {
+            Ok(worker) => worker,
+            Err(error) => {
+                self.finish(&W::Report::default(), Some((s, error)));
+                return false;
+            }
+        };
+        // SAFETY: a leaf has no children to wait for, and one owner.
+        let result = unsafe { worker.front(s, true) };
+        let error = result.err().map(|e| (s, e));
+        let is_done = error.is_none();
+        self.finish(&worker.into_report(), error);
+        is_done
+    }
+
+    /// Works up the tree from the tops of subtrees that are done, ascending, as long as each was the last child every time. After an
+    /// error all that is left would come behind it.
+    fn climb(&self, from: &[Subtree]) {
+        let fronts = &self.context.symbolic.tree.fronts;
         let mut worker = None;
         let mut error = None;
         'all: for top in from.iter().map(|subtree| subtree.top) {
-            let mut p = tree.fronts[top].parent;
+            let mut p = fronts[top].parent;
             // AcqRel: the last child to arrive has seen what the others wrote.
             while p != NONE
-                && contains(p as usize)
-                && waiting[p as usize].fetch_sub(1, Ordering::AcqRel) == 1
+                && self.extent.contains(p as usize)
+                && self.waiting[p as usize].fetch_sub(1, Ordering::AcqRel) == 1
             {
-                if p as usize > failed.load(Ordering::Relaxed) {
+                if self.comes_behind_a_failure(p as usize) {
                     break;
                 }
                 let worker = match &mut worker {
                     Some(worker) => worker,
-                    none => match Worker::new(context, true, [0, 0]) {
+                    none => match Worker::new(self.context, true, [0, 0]) {
                         Ok(new) => none.insert(new),
                         Err(e) => {
                             error = Some((p as usize, e));
@@ -270,68 +354,12 @@ fn parallel<W: FrontWork>(context: &Context<'_, W>, extent: &Extent<'_>) -> Outc
                     error = Some((p as usize, e));
                     break 'all;
                 }
-                p = tree.fronts[p as usize].parent;
+                p = fronts[p as usize].parent;
             }
         }
         if worker.is_some() || error.is_some() {
-            finish(worker.map_or_else(W::Report::default, |w| w.report), error);
+            let report = worker.map_or_else(W::Report::default, Worker::into_report);
+            self.finish(&report, error);
         }
-    };
-    // The fronts of subtrees, one after another: how many of these are done.
-    let subtrees_of = |task: &Task| {
-        let subtrees = schedule.subtrees(task);
-        let mut worker = match Worker::new(context, false, task.stack_entries) {
-            Ok(worker) => worker,
-            Err(error) => {
-                let failed = subtrees.first().map(|subtree| (subtree.first, error));
-                finish(W::Report::default(), failed);
-                return 0;
-            }
-        };
-        for (done, subtree) in subtrees.iter().enumerate() {
-            if subtree.first > failed.load(Ordering::Relaxed) {
-                finish(worker.report, None);
-                return done;
-            }
-            for s in subtree.first..=subtree.top {
-                // SAFETY: the task owns its subtrees and takes them in postorder.
-                if let Err(error) = unsafe { worker.front(s, s == subtree.top) } {
-                    finish(worker.report, Some((s, error)));
-                    return done;
-                }
-            }
-        }
-        finish(worker.into_report(), None);
-        subtrees.len()
-    };
-    rayon::scope(|scope| {
-        let (climb, finish) = (&climb, &finish);
-        let (schedule, subtrees_of) = (&schedule, &subtrees_of);
-        for task in &schedule.tasks {
-            scope.spawn(move |_| {
-                let done = subtrees_of(task);
-                climb(&schedule.subtrees(task)[..done]);
-            });
-        }
-        for &s in &schedule.large_leaves {
-            scope.spawn(move |_| {
-                let mut worker = match Worker::new(context, true, [0, 0]) {
-                    Ok(worker) => worker,
-                    Err(error) => {
-                        finish(W::Report::default(), Some((s, error)));
-                        return;
-                    }
-                };
-                // SAFETY: a leaf has no children to wait for, and one owner.
-                let result = unsafe { worker.front(s, true) };
-                let error = result.err().map(|e| (s, e));
-                let done = error.is_none();
-                finish(worker.into_report(), error);
-                if done {
-                    climb(&[Subtree { first: s, top: s }]);
-                }
-            });
-        }
-    });
-    outcome.into_inner().expect("no one panics with the lock")
+    }
 }

@@ -37,7 +37,8 @@ impl<T: Copy> Parts<T> {
 }
 
 /// Calls `work` with ranges that make up `0..len`, all but the last a multiple of `step`; from the threads of the pool if
-/// `is_shared` and `entries` for each are enough to wake them for.
+/// `is_shared` and `entries` for each are enough to wake them for. Inlined, for most that call it do not share.
+#[inline(always)]
 pub(crate) fn pieces<E: Send>(
     is_shared: bool,
     len: usize,

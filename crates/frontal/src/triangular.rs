@@ -103,10 +103,6 @@ fn downwards(len: usize, width: usize) -> impl Iterator<Item = Range<usize>> {
 impl<F: FrontalScalar> Steps<'_, F> {
     #[inline(always)]
     fn share(&self, len: usize, entries: usize, step: usize, work: impl Fn(Range<usize>) + Sync) {
-        if !self.is_shared {
-            work(0..len);
-            return;
-        }
         let all = pieces(
             self.is_shared,
             len,
@@ -196,28 +192,32 @@ impl<F: FrontalScalar> Steps<'_, F> {
     ///
     /// x has values for the rows of the panel, which has no more columns than rows.
     pub unsafe fn lower(&self, l: Panel<F>, x: *mut F, width: usize) {
-        if width == 1 && !l.is_large() {
+        if !l.is_large() {
             // SAFETY: the caller's contract.
-            unsafe {
-                self.lower_square(l, x);
-                let rest = l.part(l.cols..l.rows, 0..l.cols);
-                self.subtract(rest, x, x.add(l.cols), 1);
-            }
+            unsafe { self.lower_at_once(l, x, width) };
             return;
         }
-        for cols in upwards(l.cols, l.width()) {
+        for cols in upwards(l.cols, PANEL) {
             // SAFETY: the caller's contract.
             unsafe {
-                let top = x.add(cols.start * width);
-                let square = l.part(cols.clone(), cols.clone());
-                if width == 1 {
-                    self.lower_square(square, top);
-                } else {
-                    (self.kernels.trsm)(width, cols.len(), square.entries, l.ld, top, width);
-                }
-                let below = x.add(cols.end * width);
-                self.subtract(l.part(cols.end..l.rows, cols), top, below, width);
+                let x = x.add(cols.start * width);
+                self.lower_at_once(l.part(cols.start..l.rows, cols), x, width);
             }
+        }
+    }
+
+    /// [`lower`](Self::lower), all columns before the rows below.
+    #[inline(always)]
+    unsafe fn lower_at_once(&self, l: Panel<F>, x: *mut F, width: usize) {
+        // SAFETY: the caller's contract.
+        unsafe {
+            if width == 1 {
+                self.lower_square(l, x);
+            } else {
+                (self.kernels.trsm)(width, l.cols, l.entries, l.ld, x, width);
+            }
+            let below = x.add(l.cols * width);
+            self.subtract(l.part(l.cols..l.rows, 0..l.cols), x, below, width);
         }
     }
 

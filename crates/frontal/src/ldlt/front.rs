@@ -372,7 +372,9 @@ impl<F: FrontalScalar> FrontWork for LdltFront<F> {
         } = &context.shared;
         let (lp, m, k, c) = (front.panels, front.m, front.k, front.c);
         let is_leaf = children.numbers().is_empty();
-        self.make_room(scaled_entries(k, c))?;
+        if k > 1 {
+            self.make_room(scaled_entries(k, c))?;
+        }
         // SAFETY: the panel has m × k values, the element c² + c, the arrays m and what was made room for.
         let max_l = unsafe {
             std::ptr::write_bytes(lp, 0, m * k);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use luge_frontal::{FrontalLdlt, FrontalLu, Lower, Options, Symbolic, TreeOptions};
-use luge_sparse::{CompressedPattern, MemoryBudget, PivotPolicy};
+use luge_sparse::{CompressedPattern, MemoryBudget, PivotKind, PivotPolicy, SymmetricPivoting};
 use luge_testkit::allocator::{Counting, measure, smallest_budget};
 use luge_testkit::convert::pattern_of;
 use luge_testkit::generators::applications::{
@@ -41,6 +41,7 @@ fn limited(memory: &MemoryBudget) -> Options {
 fn bytes_are_those_that_are_held() {
     unsymmetric();
     symmetric();
+    fronts_that_are_tried_twice();
 }
 
 fn unsymmetric() {
@@ -82,6 +83,54 @@ fn unsymmetric() {
             "{smallest}, {peak}"
         );
     }
+}
+
+/// Leaves whose pivots are too small beside the clique that they hang on: small fronts that are tried in one go, and then step by
+/// step, leave nothing on the stacks by the first.
+fn fronts_that_are_tried_twice() {
+    const LEAVES: usize = 400;
+    const CLIQUE: usize = 16;
+    let n = LEAVES + CLIQUE;
+    let mut entries = sprs::TriMat::new((n, n));
+    for j in 0..n {
+        entries.add_triplet(j, j, if j < LEAVES { 1e-6 } else { 3.0 });
+        for i in (j + 1).max(LEAVES)..n {
+            let value = 1.0 + ((7 * i + 13 * j) % 31) as f64 / 31.0;
+            entries.add_triplet(i, j, value);
+            entries.add_triplet(j, i, value);
+        }
+    }
+    let (cols, values) = triangle_of(&entries.to_csr());
+    let unmerged = TreeOptions {
+        zero_fraction: 0.0,
+        tiny_zero_fraction: 0.0,
+        ..TreeOptions::default()
+    };
+    let symbolic = Arc::new(Symbolic::<Lower>::analyze(&cols, &unmerged).unwrap());
+    let peak = |method| {
+        let kind = PivotKind::Symmetric {
+            threshold: 0.01,
+            method,
+        };
+        let options = Options {
+            pivots: PivotPolicy {
+                kind,
+                ..PivotPolicy::symmetric(0.01)
+            },
+            ..Options::default()
+        };
+        let made = measure(|| FrontalLdlt::factorize(&symbolic, &values, &options).unwrap());
+        assert!(made.result.1.num_delayed >= LEAVES - 1);
+        made.peak
+    };
+    let (in_one_go, step_by_step) = (
+        peak(SymmetricPivoting::Blocks),
+        peak(SymmetricPivoting::Columns),
+    );
+    assert!(
+        in_one_go <= step_by_step + step_by_step / 50,
+        "{in_one_go} of {step_by_step}"
+    );
 }
 
 fn symmetric() {

@@ -337,8 +337,22 @@ impl LibraryArguments {
     /// standard error: its analyses take up to three times as long then.
     pub fn cudss(&self) -> Result<cudss::Found, Missing> {
         let device = Device::cuda(0).map_err(|error| Missing(error.to_string()))?;
+        self.cudss_on(&[device])
+    }
+
+    /// Loads cuDSS for a group of devices.
+    ///
+    /// # Errors
+    ///
+    /// As [`cudss`](Self::cudss).
+    ///
+    /// # Panics
+    ///
+    /// If there is no device.
+    #[track_caller]
+    pub fn cudss_on(&self, devices: &[Device]) -> Result<cudss::Found, Missing> {
         let threading = self.path("cudss-threading");
-        let found = cudss::Found::load(self.path("cudss").as_ref(), threading, &device)?;
+        let found = cudss::Found::load(self.path("cudss").as_ref(), threading, devices)?;
         if let Some(reason) = found.unshared() {
             eprintln!("INCOMPLETE: cudss: {reason}, so its analyses use one core");
         }

@@ -1,6 +1,7 @@
 //! The benchmark of a group of devices: what is dealt out to all of them, on one and on several. The symbolic phase by
 //! traversals, subtrees of one matrix, and batches of systems of one pattern. Patterns and solutions must be those of one
-//! device, bit for bit.
+//! device, bit for bit. cuDSS takes one matrix on the same groups, in its mode for several GPUs; for groups that are not there,
+//! what is predicted of them can be asked for.
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -10,11 +11,12 @@ use clap::Args;
 use luge::device::{Device, SimulatorOptions, Stream};
 use luge::sprs::CsMat;
 use luge::{BackendChoice, DealOut, MatrixKind, Options, Ordinals, ResidualCheck, Solver};
-use luge_peers::Matrix;
+use luge_peers::{Matrix, Peer, Staged, Structure, cudss};
 use luge_sparse::{FilledPattern, Scalar};
 use luge_symbolic::gpu::{Fill2Options, Stages, fill2_on};
+use luge_testkit::residual::normwise_backward_error;
 
-use crate::arguments::{Backend, OutputArguments, SourceArguments};
+use crate::arguments::{Backend, LibraryArguments, OutputArguments, SourceArguments};
 use crate::ceilings;
 use crate::luge_peer::components;
 use crate::progress::Progress;
@@ -51,6 +53,14 @@ pub struct Arguments {
     /// is on the others, and what has none there in the memory of the host.
     #[arg(long, value_delimiter = ',')]
     within: Vec<u64>,
+    /// Also tell how much faster than one device groups of these sizes are predicted to factorize a matrix.
+    #[arg(long, value_delimiter = ',')]
+    predict: Vec<usize>,
+    /// Also run cuDSS on the groups, with one matrix.
+    #[arg(long)]
+    cudss: bool,
+    #[command(flatten)]
+    libraries: LibraryArguments,
     /// Samples.
     #[arg(long, default_value_t = 5)]
     samples: usize,
@@ -90,11 +100,22 @@ impl Arguments {
             notes: Vec::new(),
             missing: None,
         });
+        let cudss = self.cudss_on_groups(&devices)?;
+        if let Some((_, first)) = cudss.first() {
+            let solver = first.solver::<f64>(Structure::General)?;
+            results.solvers.push(SolverInfo {
+                name: solver.name().to_owned(),
+                version: solver.version(),
+                threads: vec![1],
+                notes: solver.notes(),
+                missing: None,
+            });
+        }
         let sources = self.sources.sources()?;
         let progress = Progress::over(sources.len());
         for source in &sources {
             progress.begin(&source.name);
-            let runs = self.run_matrix(source, &streams);
+            let runs = self.run_matrix(source, &streams, &cudss);
             let runs = runs.with_context(|| source.name.clone())?;
             progress.end(&source.name);
             results.matrices.push(runs);
@@ -120,10 +141,24 @@ impl Arguments {
         })
     }
 
-    fn run_matrix(&self, source: &Source, streams: &[Stream]) -> anyhow::Result<MatrixResult> {
+    /// cuDSS on each group, if it is asked for.
+    fn cudss_on_groups(&self, devices: &[Device]) -> anyhow::Result<Vec<(usize, cudss::Found)>> {
+        if !self.cudss {
+            return Ok(Vec::new());
+        }
+        let on_group = |&count| Ok((count, self.libraries.cudss_on(&devices[..count])?));
+        self.devices.iter().map(on_group).collect()
+    }
+
+    fn run_matrix(
+        &self,
+        source: &Source,
+        streams: &[Stream],
+        cudss: &[(usize, cudss::Found)],
+    ) -> anyhow::Result<MatrixResult> {
         match source.read()? {
-            AnyMatrix::Real(a) => self.run_on(source, &a, streams),
-            AnyMatrix::Complex(a) => self.run_on(source, &a, streams),
+            AnyMatrix::Real(a) => self.run_on(source, &a, streams, cudss),
+            AnyMatrix::Complex(a) => self.run_on(source, &a, streams, cudss),
         }
     }
 
@@ -132,6 +167,7 @@ impl Arguments {
         source: &Source,
         a: &Matrix<T>,
         streams: &[Stream],
+        cudss: &[(usize, cudss::Found)],
     ) -> anyhow::Result<MatrixResult> {
         let mut runs = Vec::new();
         if !self.no_symbolic {
@@ -140,6 +176,10 @@ impl Arguments {
         }
         if !self.no_tree {
             runs.extend(self.tree(a.rows())?);
+            runs.extend(self.predicted(a.rows())?);
+            for (count, found) in cudss {
+                runs.push(self.peer(a, found, *count)?);
+            }
         }
         if self.systems > 0 {
             runs.extend(self.batches(a.rows())?);
@@ -209,11 +249,7 @@ impl Arguments {
             let options = Options::default()
                 .max_device_bytes(bytes.map(|bytes| bytes + own))
                 .backend(self.group(count)?)
-                .kind(if self.symmetric {
-                    MatrixKind::Symmetric
-                } else {
-                    MatrixKind::General
-                })
+                .kind(self.kind())
                 .deal_out(if self.always {
                     DealOut::Always
                 } else {
@@ -265,6 +301,96 @@ impl Arguments {
             runs.push(run);
         }
         Ok(runs)
+    }
+
+    fn kind(&self) -> MatrixKind {
+        if self.symmetric {
+            MatrixKind::Symmetric
+        } else {
+            MatrixKind::General
+        }
+    }
+
+    /// What is predicted of groups that need not be there.
+    fn predicted<T: Scalar>(&self, a: &CsMat<T>) -> anyhow::Result<Vec<Run>> {
+        let mut runs = Vec::new();
+        for &count in &self.predict {
+            // No more than a prediction is made where subtrees stay.
+            let options = Options::default()
+                .backend(BackendChoice::Simulators { seed: 0, count })
+                .kind(self.kind())
+                .deal_out(DealOut::Never);
+            let analysis = Solver::new(options)?.analyze(a)?;
+            let mut run = Self::run_of("tree predicted", count);
+            run.inform = serde_json::to_value(analysis.inform()).ok();
+            runs.push(run);
+        }
+        Ok(runs)
+    }
+
+    /// One matrix by cuDSS, with new values on the first device.
+    fn peer<T: BenchScalar>(
+        &self,
+        a: &Matrix<T>,
+        found: &cudss::Found,
+        count: usize,
+    ) -> anyhow::Result<Run> {
+        let others = [1, 2].map(|seed| {
+            let other = |value, at| rescaled(value, at + seed * a.nnz());
+            if self.symmetric {
+                a.map_symmetric_values(other)
+            } else {
+                a.map_values(other)
+            }
+        });
+        let b: Vec<T> = (0..a.n()).map(|i| rescaled(T::one(), i)).collect();
+        let structure = if self.symmetric {
+            Structure::Symmetric
+        } else {
+            Structure::General
+        };
+        let mut solver = found.solver::<T>(structure)?;
+        let start = Instant::now();
+        solver.analyze(a)?;
+        let analyzed = start.elapsed().as_secs_f64();
+        let start = Instant::now();
+        solver.factorize(a)?;
+        let factorized = start.elapsed().as_secs_f64();
+        let mut x = b.clone();
+        solver.solve(&mut x, 1)?;
+        let mut run = Run::new(solver.name(), 1).in_variant(&format!("tree, {count} devices"));
+        run.errors.random = Some(normwise_backward_error(a.rows(), &x, &b));
+        let statistics = solver.statistics();
+        run.factor_entries = statistics.factor_entries;
+        run.memory.device = statistics.device_bytes;
+        let staged = Staged {
+            a,
+            others: &others,
+            b: [&b, &b],
+        };
+        let resident = solver.resident().context("cuDSS works on the device")?;
+        resident.stage(&staged)?;
+        let (mut refactorized, mut solved) = (Vec::new(), Vec::new());
+        for round in 0..=self.samples.max(1) {
+            let start = Instant::now();
+            resident.refactorize(round % 2)?;
+            let of_factors = start.elapsed().as_secs_f64();
+            let start = Instant::now();
+            resident.solve(1)?;
+            if round > 0 {
+                refactorized.push(of_factors);
+                solved.push(start.elapsed().as_secs_f64());
+            }
+        }
+        for (phase, seconds) in [
+            (Phase::Analyze, vec![analyzed]),
+            (Phase::Factorize, vec![factorized]),
+            (Phase::RefactorizeResident, refactorized),
+            (Phase::SolveResident, solved),
+        ] {
+            run.phases.insert(phase, Samples::new(seconds));
+        }
+        Ok(run)
     }
 
     /// Batches of systems whose values are on the host, or on the first device. Times are those of all systems together.

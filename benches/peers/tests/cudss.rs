@@ -47,10 +47,11 @@ fn the_simulator_is_refused() {
     let stream = Device::simulator(SimulatorOptions::default())
         .create_stream()
         .expect("a simulated stream");
-    let made = Cudss::<f64>::new(Arc::clone(&library), &stream, Structure::General, None);
+    let streams = [stream];
+    let made = Cudss::<f64>::new(Arc::clone(&library), &streams, Structure::General, None);
     assert!(matches!(made, Err(CudssError::NoCuda)));
     let missing = library
-        .try_on(&stream, Some(Path::new(THREADING_LAYER)))
+        .try_on(&streams, Some(Path::new(THREADING_LAYER)))
         .expect_err("the simulator is no GPU");
     assert!(missing.to_string().contains("CUDA"), "{missing}");
 }

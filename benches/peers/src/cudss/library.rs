@@ -42,6 +42,15 @@ impl Step {
     }
 }
 
+/// `cudssConfigParam_t`, as far as it is set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ConfigParam {
+    /// One `int`.
+    DeviceCount = 21,
+    /// An `int` a device.
+    DeviceIndices = 22,
+}
+
 /// `cudssDataParam_t`, as far as it is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DataParam {
@@ -76,6 +85,9 @@ pub(super) type Status = c_int;
 type Create = unsafe extern "C" fn(*mut Object) -> Status;
 type Destroy = unsafe extern "C" fn(Object) -> Status;
 type GetProperty = unsafe extern "C" fn(c_int, *mut c_int) -> Status;
+type CreateOnGroup = unsafe extern "C" fn(*mut Object, c_int, *const c_int) -> Status;
+type SetStreams = unsafe extern "C" fn(Object, *const *mut c_void, c_int) -> Status;
+type ConfigSet = unsafe extern "C" fn(Object, c_int, *const c_void, usize) -> Status;
 type SetStream = unsafe extern "C" fn(Object, *mut c_void) -> Status;
 type SetThreadingLayer = unsafe extern "C" fn(Object, *const c_char) -> Status;
 type DataCreate = unsafe extern "C" fn(Object, *mut Object) -> Status;
@@ -108,11 +120,14 @@ type SetValues = unsafe extern "C" fn(Object, *const c_void) -> Status;
 #[derive(Debug)]
 pub struct Library {
     pub(super) create: Create,
+    pub(super) create_on_group: CreateOnGroup,
     pub(super) destroy: Destroy,
     pub(super) set_stream: SetStream,
+    pub(super) set_streams_of_group: SetStreams,
     pub(super) set_threading_layer: SetThreadingLayer,
     pub(super) config_create: Create,
     pub(super) config_destroy: Destroy,
+    pub(super) config_set: ConfigSet,
     pub(super) data_create: DataCreate,
     pub(super) data_destroy: DataDestroy,
     pub(super) data_get: DataGet,
@@ -141,11 +156,14 @@ impl Library {
             let get_property = loaded.function::<GetProperty>("cudssGetProperty")?;
             Self {
                 create: loaded.function("cudssCreate")?,
+                create_on_group: loaded.function("cudssCreateMg")?,
                 destroy: loaded.function("cudssDestroy")?,
                 set_stream: loaded.function("cudssSetStream")?,
+                set_streams_of_group: loaded.function("cudssSetMgStreams")?,
                 set_threading_layer: loaded.function("cudssSetThreadingLayer")?,
                 config_create: loaded.function("cudssConfigCreate")?,
                 config_destroy: loaded.function("cudssConfigDestroy")?,
+                config_set: loaded.function("cudssConfigSet")?,
                 data_create: loaded.function("cudssDataCreate")?,
                 data_destroy: loaded.function("cudssDataDestroy")?,
                 data_get: loaded.function("cudssDataGet")?,

@@ -6,7 +6,9 @@
 //! [`Cudss`] take what is on the device, and the uploads are calls of their own; [`Solver`] is the
 //! [`Peer`](crate::Peer) made of them.
 //!
-//! Every step returns when the device has done it.
+//! Of a group of devices the first has matrix, right-hand sides and solutions; what the others have is cuDSS's affair.
+//!
+//! Every step returns when the devices have done it.
 
 mod library;
 mod peer;
@@ -25,8 +27,8 @@ use num_complex::Complex;
 use crate::{Missing, Structure};
 pub use library::Library;
 use library::{
-    BASE_ZERO, C_32F, C_64F, COLUMN_MAJOR, DataParam, Object, R_32F, R_32I, R_64F, Status, Step,
-    check, name_of,
+    BASE_ZERO, C_32F, C_64F, COLUMN_MAJOR, ConfigParam, DataParam, Object, R_32F, R_32I, R_64F,
+    Status, Step, check, name_of,
 };
 pub use peer::{Found, Solver};
 
@@ -191,6 +193,8 @@ pub struct Cudss<T: CudssScalar> {
     config: Owned,
     handle: Owned,
     stream: Stream,
+    /// Of the other devices of a group.
+    others: Vec<Stream>,
     /// Last: the objects above are freed by its functions.
     library: Arc<Library>,
 }
@@ -203,33 +207,63 @@ fn address<T: Element>(buffer: &Buffer<T>) -> Result<*const c_void, CudssError> 
 }
 
 impl<T: CudssScalar> Cudss<T> {
-    /// A solver on `stream`, with cuDSS's default options, for matrices of this structure; `threading` is the file of a
-    /// threading layer.
+    /// A solver on `streams`, one of each device of a group of one or more, with cuDSS's default options, for matrices of this
+    /// structure; `threading` is the file of a threading layer.
     ///
     /// # Errors
     ///
     /// [`CudssError::NoCuda`] on the simulator; [`CudssError::Call`], also if the threading layer cannot be
     /// loaded.
+    ///
+    /// # Panics
+    ///
+    /// If there is no stream.
+    #[track_caller]
     pub fn new(
         library: Arc<Library>,
-        stream: &Stream,
+        streams: &[Stream],
         structure: Structure,
         threading: Option<&Path>,
     ) -> Result<Self, CudssError> {
-        let of_driver = stream.driver_stream().ok_or(CudssError::NoCuda)?;
+        let (stream, others) = streams.split_first().expect("a group has a device");
+        let of_driver = |stream: &Stream| {
+            let handle = stream.driver_stream().ok_or(CudssError::NoCuda)?;
+            Ok::<_, CudssError>(handle.as_ptr())
+        };
+        let of_driver: Vec<*mut c_void> =
+            streams.iter().map(of_driver).collect::<Result<_, _>>()?;
+        let devices: Vec<c_int> = streams
+            .iter()
+            .map(|stream| stream.device().properties().ordinal as c_int)
+            .collect();
+        let count = devices.len() as c_int;
         // Makes the device's context current on this thread, where the library will find it.
         stream.synchronize()?;
         let mut object = ptr::null_mut();
-        // SAFETY: the pointer is to a live handle, which the call sets.
-        check("cudssCreate", unsafe { (library.create)(&mut object) })?;
+        if others.is_empty() {
+            // SAFETY: the pointer is to a live handle, which the call sets.
+            check("cudssCreate", unsafe { (library.create)(&mut object) })?;
+        } else {
+            // SAFETY: as above; there are so many devices.
+            check("cudssCreateMg", unsafe {
+                (library.create_on_group)(&mut object, count, devices.as_ptr())
+            })?;
+        }
         let handle = Owned {
             object,
             destroy: library.destroy,
         };
-        // SAFETY: the handle is alive, and so is the stream, of which `Self` keeps a handle.
-        check("cudssSetStream", unsafe {
-            (library.set_stream)(handle.object, of_driver.as_ptr())
-        })?;
+        if others.is_empty() {
+            // SAFETY: the handle is alive, and so is the stream, of which `Self` keeps a handle.
+            check("cudssSetStream", unsafe {
+                (library.set_stream)(handle.object, of_driver[0])
+            })?;
+        } else {
+            // SAFETY: as above; there is a stream for each device.
+            check("cudssSetMgStreams", unsafe {
+                (library.set_streams_of_group)(handle.object, of_driver.as_ptr(), count)
+            })?;
+        }
         if let Some(path) = threading {
             let name = CString::new(path.as_os_str().as_encoded_bytes())
                 .map_err(|_| CudssError::Path(path.to_path_buf()))?;
@@ -247,12 +281,39 @@ impl<T: CudssScalar> Cudss<T> {
             object,
             destroy: library.config_destroy,
         };
+        if !others.is_empty() {
+            for (call, param, values) in [
+                (
+                    "cudssConfigSet, device count",
+                    ConfigParam::DeviceCount,
+                    &[count][..],
+                ),
+                (
+                    "cudssConfigSet, device indices",
+                    ConfigParam::DeviceIndices,
+                    &devices,
+                ),
+            ] {
+                // SAFETY: the configuration is alive; the call reads so many bytes of integers.
+                check(call, unsafe {
+                    (library.config_set)(
+                        config.object,
+                        param as c_int,
+                        values.as_ptr().cast(),
+                        size_of_val(values),
+                    )
+                })?;
+            }
+            // The calls may have left another device's context current.
+            stream.synchronize()?;
+        }
         Ok(Self {
             system: None,
             structure,
             config,
             handle,
             stream: stream.clone(),
+            others: others.to_vec(),
             library,
         })
     }
@@ -397,8 +458,10 @@ impl<T: CudssScalar> Cudss<T> {
     fn execute(&mut self, step: Step, needs: State, nrhs: usize) -> Result<(), CudssError> {
         self.system(needs)?;
         let at = self.columns(nrhs)?;
-        let (library, stream) = (Arc::clone(&self.library), self.stream.clone());
+        let library = Arc::clone(&self.library);
         let (handle, config) = (self.handle.object, self.config.object);
+        // That of the first device last, so that its context is current.
+        let streams: Vec<Stream> = self.others.iter().chain([&self.stream]).cloned().collect();
         let system = self.system(needs)?;
         let columns = &system.columns[at];
         // SAFETY: all objects are alive and of this library; the step follows those that it needs; what
@@ -414,9 +477,9 @@ impl<T: CudssScalar> Cudss<T> {
                 columns.b.object,
             )
         };
-        let waited = stream.synchronize();
+        let waited: Vec<_> = streams.iter().map(Stream::synchronize).collect();
         check(step.call(), status)?;
-        waited?;
+        waited.into_iter().collect::<Result<(), _>>()?;
         let reached = match step {
             Step::Reordering => State::Reordered,
             Step::SymbolicFactorization => State::Analyzed,
@@ -668,17 +731,17 @@ impl<T: CudssScalar> Cudss<T> {
 }
 
 impl Library {
-    /// Why no solver can be made on `stream`, if so: what the library answers when it is first used.
+    /// Why no solver can be made on `streams`, if so: what the library answers when it is first used.
     ///
     /// # Errors
     ///
     /// [`Missing`] with the error of [`Cudss::new`].
     pub fn try_on(
         self: &Arc<Self>,
-        stream: &Stream,
+        streams: &[Stream],
         threading: Option<&Path>,
     ) -> Result<(), Missing> {
-        let made = Cudss::<f64>::new(Arc::clone(self), stream, Structure::General, threading);
+        let made = Cudss::<f64>::new(Arc::clone(self), streams, Structure::General, threading);
         made.map(drop).map_err(|error| Missing(error.to_string()))
     }
 }

@@ -11,42 +11,49 @@ use sprs::CsMat;
 use super::{Cudss, CudssError, CudssScalar, Library, threading_layer_beside};
 use crate::{Matrix, Missing, Peer, PeerError, Resident, Staged, Statistics, Structure};
 
-/// cuDSS on a GPU: makes any number of solvers.
+/// cuDSS on one GPU or on several: makes any number of solvers.
 #[derive(Clone)]
 pub struct Found {
     library: Arc<Library>,
-    stream: Stream,
+    /// One of each device.
+    streams: Vec<Stream>,
     threading: Option<PathBuf>,
     note: String,
 }
 
 impl Found {
-    /// Loads the library, from `path` if there is one, for the device, with the threading layer that is named, or with the
+    /// Loads the library, from `path` if there is one, for these devices, with the threading layer that is named, or with the
     /// one beside `path` if that works.
     ///
     /// # Errors
     ///
-    /// [`Missing`] if library, device or a layer that is named do not work.
+    /// [`Missing`] if library, devices or a layer that is named do not work.
+    ///
+    /// # Panics
+    ///
+    /// If there is no device.
+    #[track_caller]
     pub fn load(
         path: Option<&PathBuf>,
         threading: Option<PathBuf>,
-        device: &Device,
+        devices: &[Device],
     ) -> Result<Self, Missing> {
         let library = Arc::new(Library::load(path)?);
-        let stream = device
-            .create_stream()
+        let streams = devices.iter().map(Device::create_stream);
+        let streams = streams
+            .collect::<Result<_, _>>()
             .map_err(|error| Missing(error.to_string()))?;
         let is_named = threading.is_some();
         let beside = || threading_layer_beside(path?);
         let mut found = Self {
             library,
-            stream,
+            streams,
             threading: threading.or_else(beside),
             note: "with its threading layer".to_owned(),
         };
         match found
             .library
-            .try_on(&found.stream, found.threading.as_deref())
+            .try_on(&found.streams, found.threading.as_deref())
         {
             Ok(()) if found.threading.is_some() => {}
             Ok(()) => found.note = "no threading layer".to_owned(),
@@ -54,7 +61,7 @@ impl Found {
             Err(reason) => {
                 found.threading = None;
                 found.note = format!("no threading layer: {reason}");
-                found.library.try_on(&found.stream, None)?;
+                found.library.try_on(&found.streams, None)?;
             }
         }
         Ok(found)
@@ -74,7 +81,7 @@ impl Found {
         let threading: Option<&Path> = self.threading.as_deref();
         let library = Arc::clone(&self.library);
         Ok(Solver {
-            cudss: Cudss::new(library, &self.stream, structure, threading)?,
+            cudss: Cudss::new(library, &self.streams, structure, threading)?,
             structure,
             found: self.clone(),
             seconds: [None, None],

@@ -1233,6 +1233,11 @@ impl Stream {
         Ok(resident.min((resident / self.inner.sharing).max(1)))
     }
 
+    /// Whether it [shares](Device::create_sharing_stream) the device with others.
+    pub fn shares_device(&self) -> bool {
+        self.inner.sharing > 1
+    }
+
     /// Checks a launch against the limits that both machines know.
     fn check_launch(
         &self,

@@ -74,6 +74,16 @@ impl<T: Scalar> Analysis<T> {
         }
     }
 
+    /// The time that a factorization is predicted to take on one GPU over that on a [group](crate::BackendChoice::Gpus) of so many,
+    /// which need not be there. `None` where nothing can be dealt out: on the CPU, by columns, and where no subtree is worth a copy.
+    #[cfg(feature = "gpu")]
+    pub fn predicted_speedup(&self, devices: usize) -> Option<f64> {
+        match &self.plan.path {
+            Path::Host(_) => None,
+            Path::Device(path) => path.analysis.predicted_speedup(devices),
+        }
+    }
+
     /// The rows of B, for an analysis on the CPU.
     pub(crate) fn rows_of_b(&self) -> Result<CompressedPattern, Error> {
         match &self.plan.path {

@@ -32,9 +32,13 @@ use crate::inform::Inform;
 use crate::path::{Path, Plan};
 use crate::task::Refactorized;
 
-/// Streams of a batch, at most.
-#[cfg(feature = "gpu")]
-const MAX_STREAMS: usize = 8;
+/// Streams of a batch on one device, at most: more bring nothing.
+#[cfg(any(feature = "gpu", test))]
+const MAX_STREAMS: usize = 16;
+
+/// Streams of a batch of few systems, at most.
+#[cfg(any(feature = "gpu", test))]
+const STREAMS_OF_FEW: usize = 8;
 
 /// From so many systems a stream on, those that are left over at the end count for little.
 #[cfg(any(feature = "gpu", test))]
@@ -296,9 +300,11 @@ fn streams<W: Field>(
     for (number, path) in paths.iter().enumerate() {
         let systems = shares[number];
         let left = available[number].saturating_sub(bytes.common + systems as u64 * bytes.system);
-        let affordable = (left / bytes.stream.max(1)).clamp(1, MAX_STREAMS as u64) as usize;
+        let affordable = (left / bytes.stream.max(1)).max(1);
+        let affordable = usize::try_from(affordable).unwrap_or(usize::MAX);
         let device = path.backend.stream().device();
-        let num_streams = affordable.min(systems);
+        let connections = device.properties().connections as usize;
+        let num_streams = affordable.min(most_streams(connections, systems));
         let sharing = sharing(num_streams, systems);
         for _ in 0..num_streams {
             let stream = device.create_sharing_stream(sharing).map_err(in_batch)?;
@@ -317,14 +323,25 @@ fn streams<W: Field>(
     Ok((workers, places))
 }
 
+/// Streams that work on so many `systems` of one device, at most.
+#[cfg(any(feature = "gpu", test))]
+fn most_streams(connections: usize, systems: usize) -> usize {
+    let most = connections.min(MAX_STREAMS);
+    if systems < FEW_LEFT_OVER * most {
+        most.min(STREAMS_OF_FEW).min(systems)
+    } else {
+        most
+    }
+}
+
 /// By how many streams a device is shared for so many `systems`, of which each of its streams works on one at a time. A launch
 /// has blocks for all of its work otherwise, and those of others wait for it to end: small systems, which are a path of small
-/// fronts, would come one after another. A quarter of the streams waits for the host at any time. Where few are left over at the end,
+/// fronts, would come one after another. Of eight streams two wait for the host at any time, of sixteen six. Where few are left over at the end,
 /// they would have a small part of an idle device.
 #[cfg(any(feature = "gpu", test))]
 fn sharing(num_streams: usize, systems: usize) -> u32 {
     if systems <= num_streams || systems >= FEW_LEFT_OVER * num_streams {
-        (3 * num_streams).div_ceil(4) as u32
+        num_streams.min((num_streams + 4) / 2) as u32
     } else {
         1
     }
@@ -611,9 +628,30 @@ mod tests {
             (8, 31, 1),
             (8, 32, 6),
             (3, 100, 3),
+            (16, 64, 10),
         ] {
             let sharing = sharing(num_streams, systems);
             assert_eq!(sharing, expected, "{systems} on {num_streams}");
+        }
+    }
+
+    #[test]
+    fn streams_are_as_many_as_the_device_is_fed_by() {
+        for (connections, systems, expected) in [
+            (8, 3, 3),
+            (8, 256, 8),
+            (1, 256, 1),
+            (32, 256, 16),
+            (32, 64, 16),
+            (32, 63, 8),
+            (32, 5, 5),
+            (12, 48, 12),
+        ] {
+            let most = most_streams(connections, systems);
+            assert_eq!(
+                most, expected,
+                "{connections} connections, {systems} systems"
+            );
         }
     }
 

@@ -31,6 +31,9 @@ pub(crate) trait AnyDeviceAnalysis<W>: Send + Sync {
     /// Adds sizes, times and the code path of the analysis.
     fn describe(&self, inform: &mut Inform);
 
+    /// The time that a factorization is predicted to take on one device over that on so many, if it can be dealt out.
+    fn predicted_speedup(&self, devices: usize) -> Option<f64>;
+
     /// The filled pattern of B and its levels.
     fn structure(&self, shared: &Shared) -> Result<(FilledPattern, Levels), Error>;
 

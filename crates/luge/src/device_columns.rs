@@ -162,6 +162,10 @@ impl<F: DeviceScalar> AnyDeviceAnalysis<F::Wide> for ColumnAnalysis<F> {
         inform.code_path = report.code_path.clone();
     }
 
+    fn predicted_speedup(&self, _devices: usize) -> Option<f64> {
+        None
+    }
+
     fn structure(&self, _shared: &Shared) -> Result<(FilledPattern, Levels), Error> {
         self.plan.structure().map_err(|e| self.in_terms_of_a(e))
     }

@@ -418,6 +418,12 @@ impl<S: Storage> Forest<S> {
             .mapping(&self.symbolic, devices, self.value_bytes())
     }
 
+    /// The time that a factorization is predicted to take on one device over that on so many, if there are subtrees to deal out.
+    pub(crate) fn predicted_speedup(&self, devices: usize) -> Option<f64> {
+        let mapping = self.mapping(devices)?;
+        Some(mapping.seconds_alone() / mapping.seconds())
+    }
+
     /// What `of` makes of where the matrix comes from.
     pub(crate) fn placed<R>(&self, of: impl FnOnce(&Placement<'_>) -> R) -> R {
         let Transform {

@@ -202,6 +202,10 @@ impl<L: TreeFactors> AnyDeviceAnalysis<L::Wide> for TreeAnalysis<L> {
         inform.code_path = vec!["symbolic: forest of fronts, on the CPU"];
     }
 
+    fn predicted_speedup(&self, devices: usize) -> Option<f64> {
+        self.forest.predicted_speedup(devices)
+    }
+
     fn structure(&self, shared: &Shared) -> Result<(FilledPattern, Levels), Error> {
         shared.host_structure(self.forest.transform.clone())
     }

@@ -127,6 +127,41 @@ factorization! {
     lu_fronts_search, true
 }
 
+/// Factorizes the small fronts of an assembly tree alone, with twice the warps at work that [`lu_fronts`](fn@lu_fronts) of
+/// complex numbers has registers for; that goes on with the others.
+///
+/// Threads: a warp a run of small fronts. Writes and orders: as there.
+///
+/// Launch: 1-D, [`THREADS`](super::plan::THREADS) threads, [`SMALL_BLOCK_VALUES`](super::plan::SMALL_BLOCK_VALUES) values of
+/// dynamic shared memory. Preconditions: as there; this is the first launch of a factorization.
+#[kernel(
+    T = [Complex<f64>],
+    max_threads(256),
+    min_blocks(2),
+    require(
+        small.fronts.len() == small.joined.len(),
+        work.source.len() == work.places.len(),
+        work.pivot_rows.len() == work.row_places.len(),
+        work.failed.len() == work.row_places.len(),
+        work.state.len() == plan::state::LEN,
+        work.extremes.len() == plan::report::NUM_EXTREMES,
+        work.report.len() == plan::report::LEN
+    )
+)]
+pub unsafe fn lu_small_fronts<T: FrontField>(work: Work<T>, small: SmallPlan) {
+    let warp = thread::thread_idx_x() / warp::WARP_SIZE;
+    let small_fronts = SmallFronts {
+        work,
+        kind: Lu,
+        plan: small,
+        values: dynamic_shared::<T>(0, plan::SMALL_BLOCK_VALUES as usize),
+        base: warp * plan::SMALL_VALUES,
+    };
+    let mut seen = Seen::nothing();
+    small_fronts.run::<false>(&mut seen);
+    work.finish::<false, false>(seen);
+}
+
 /// Defines a kernel that factorizes wide fronts; they differ in how they come by pivots.
 macro_rules! wide_factorization {
     ($(#[$doc:meta])* $name:ident, $search:literal) => {

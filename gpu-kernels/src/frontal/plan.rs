@@ -50,6 +50,9 @@ pub const THREADS: u32 = 256;
 /// updated by.
 pub const BLOCK_VALUES: u32 = 9216;
 
+/// Values of dynamic shared memory of a block that works on small fronts alone.
+pub const SMALL_BLOCK_VALUES: u32 = THREADS / warp::WARP_SIZE * SMALL_VALUES;
+
 /// Values of dynamic shared memory of a block that works on wide fronts: those of a tile, and of half of one by half of one.
 pub const WIDE_VALUES: u32 = WIDE_TILE * (WIDE_TILE + 1) + TILE * (TILE + 1);
 

@@ -675,51 +675,64 @@ fn small_complex_matrices_of_the_corpus_solve_on_the_device() {
 /// A sweep of frequencies: one analysis, a system for each frequency, and data that stays on the device as pairs of numbers.
 #[test]
 fn a_sweep_of_frequencies_is_a_batch() {
-    let count = if is_gpu() { 64 } else { 5 };
-    let size = if is_gpu() { 2_000 } else { 60 };
+    let [size, width] = if is_gpu() { [2_000, 40] } else { [60, 9] };
+    // Small fronts alone, and large ones above them.
+    let matrices = [circuit(size, 4), convection_diffusion_2d(width, width, 1.0)];
     for backend in choices() {
-        let a = turned::<C>(&circuit(size, 4));
-        let at = |k: usize| a.map(|v| C::new(v.re, v.im * (1.0 + 0.1 * k as f64)));
-        let systems: Vec<CsMat<C>> = (0..count).map(at).collect();
-        let values: Vec<C> = systems.iter().flat_map(|a| a.data().to_vec()).collect();
-        let solver = Solver::new(Options::default().backend(backend)).unwrap();
-        let analysis = solver.analyze(&a).unwrap();
-        let mut batch = analysis.factorize_batch(&values, count).unwrap();
-        let n = a.rows();
-        let (b, _) = known_solution(&a);
-        let sides = b.repeat(count);
-        let solutions = batch.solve(&sides, 1);
-        for (a, solution) in systems.iter().zip(&solutions) {
-            check(a, &solution.as_ref().unwrap().x, &b, "a system of a batch");
-        }
-        // Each has the bits that it has alone.
-        let alone = analysis.factorize(&systems[1]).unwrap();
-        let alone = alone.solve(&b).unwrap().x;
-        assert_eq!(alone, solutions[1].as_ref().unwrap().x);
-
-        let stream = solver.stream().unwrap();
-        let pairs =
-            |numbers: &[C]| -> Vec<f64> { numbers.iter().flat_map(|v| [v.re, v.im]).collect() };
-        let turned_values: Vec<C> = values.iter().map(|v| v * C::new(0.5, 1.0)).collect();
-        let there = stream.upload(&pairs(&turned_values)).unwrap();
-        for outcome in batch.refactorize_on_device(&there).unwrap() {
-            assert!(
-                matches!(outcome, Ok(Refactorized::Reused { .. })),
-                "{outcome:?}"
-            );
-        }
-        let mut x = stream.upload(&pairs(&sides)).unwrap();
-        for accuracy in batch.solve_on_device(&mut x, 1, false).unwrap() {
-            accuracy.unwrap();
-        }
-        let x = stream.download(&x).unwrap();
-        let x: Vec<C> = x.chunks(2).map(|pair| C::new(pair[0], pair[1])).collect();
-        for ((a, x), b) in systems.iter().zip(x.chunks(n)).zip(sides.chunks(n)) {
-            let a = a.map(|v| v * C::new(0.5, 1.0));
-            let error = normwise_backward_error(&a, x, b);
-            assert!(error <= 1e-11, "{error:e}");
+        for matrix in &matrices {
+            check_sweep(&turned::<C>(matrix), Options::default().backend(backend));
         }
     }
+}
+
+fn check_sweep(a: &CsMat<C>, options: Options) {
+    let count = if is_gpu() { 64 } else { 5 };
+    let at = |k: usize| a.map(|v| C::new(v.re, v.im * (1.0 + 0.1 * k as f64)));
+    let systems: Vec<CsMat<C>> = (0..count).map(at).collect();
+    let values: Vec<C> = systems.iter().flat_map(|a| a.data().to_vec()).collect();
+    let solver = Solver::new(options).unwrap();
+    let analysis = solver.analyze(a).unwrap();
+    let mut batch = analysis.factorize_batch(&values, count).unwrap();
+    let n = a.rows();
+    let (b, _) = known_solution(a);
+    let sides = b.repeat(count);
+    let solutions = batch.solve(&sides, 1);
+    for (a, solution) in systems.iter().zip(&solutions) {
+        check(a, &solution.as_ref().unwrap().x, &b, "a system of a batch");
+    }
+    // Each has the bits that it has alone.
+    let mut alone = analysis.factorize(&systems[1]).unwrap();
+    let x = alone.solve(&b).unwrap().x;
+    assert_eq!(x, solutions[1].as_ref().unwrap().x);
+
+    let stream = solver.stream().unwrap();
+    let pairs = |numbers: &[C]| -> Vec<f64> { numbers.iter().flat_map(|v| [v.re, v.im]).collect() };
+    let turned_values: Vec<C> = values.iter().map(|v| v * C::new(0.5, 1.0)).collect();
+    let there = stream.upload(&pairs(&turned_values)).unwrap();
+    for outcome in batch.refactorize_on_device(&there).unwrap() {
+        assert!(
+            matches!(outcome, Ok(Refactorized::Reused { .. })),
+            "{outcome:?}"
+        );
+    }
+    let mut x = stream.upload(&pairs(&sides)).unwrap();
+    for accuracy in batch.solve_on_device(&mut x, 1, false).unwrap() {
+        accuracy.unwrap();
+    }
+    let x = stream.download(&x).unwrap();
+    let x: Vec<C> = x.chunks(2).map(|pair| C::new(pair[0], pair[1])).collect();
+    for ((a, x), b) in systems.iter().zip(x.chunks(n)).zip(sides.chunks(n)) {
+        let a = a.map(|v| v * C::new(0.5, 1.0));
+        let error = normwise_backward_error(&a, x, b);
+        assert!(error <= 1e-11, "{error:e}");
+    }
+    let (nnz, second) = (a.nnz(), n..2 * n);
+    alone
+        .refactorize_values(&turned_values[nnz..2 * nnz])
+        .unwrap();
+    let mut single = stream.upload(&pairs(&b)).unwrap();
+    alone.solve_on_device(&mut single, 1, false).unwrap();
+    assert_eq!(stream.download(&single).unwrap(), pairs(&x[second]));
 }
 
 /// Values and vectors on the device, as pairs of numbers.

@@ -1022,3 +1022,17 @@ fn other_libraries_get_streams_and_addresses() {
     assert_ne!(x.driver_address(), y.driver_address());
     assert_eq!(one.alloc::<f64>(0).unwrap().driver_address(), None);
 }
+
+#[test]
+fn connections_are_those_that_the_driver_is_told() {
+    for (value, expected) in [
+        (None, 8),
+        (Some("32"), 32),
+        (Some(" 12 "), 12),
+        (Some("64"), 32),
+        (Some("0"), 1),
+        (Some("many"), 8),
+    ] {
+        assert_eq!(super::connections(value), expected, "{value:?}");
+    }
+}

@@ -212,8 +212,8 @@ pub(super) trait FrontKernels<T: DeviceScalar> {
     /// Whether panels are those of factors; else the launch is one that searches pivots alone.
     fn leave_panels(&self) -> bool;
 
-    /// The kernel for wide fronts or the one for all others.
-    fn desc(&self, is_wide: bool) -> &'static KernelDesc;
+    /// The kernel for some fronts, if there is one.
+    fn desc(&self, fronts: Fronts) -> Option<&'static KernelDesc>;
 
     /// Enqueues it.
     ///
@@ -224,9 +224,31 @@ pub(super) trait FrontKernels<T: DeviceScalar> {
         &mut self,
         stream: &Stream,
         config: &LaunchConfig,
-        is_wide: bool,
+        fronts: Fronts,
         arguments: Arguments<'_, T>,
     ) -> Result<(), DeviceError>;
+}
+
+/// The fronts that a launch works on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fronts {
+    /// Small ones alone.
+    Small,
+    /// Those that are not wide, without the small ones if a launch has worked on them.
+    Narrow,
+    /// Wide ones.
+    Wide,
+}
+
+impl Fronts {
+    /// Values of dynamic shared memory of a block.
+    fn block_values(self) -> u32 {
+        match self {
+            Self::Small => words::SMALL_BLOCK_VALUES,
+            Self::Narrow => words::BLOCK_VALUES,
+            Self::Wide => words::WIDE_VALUES,
+        }
+    }
 }
 
 /// What symmetric factorizations have for each pivot on a device, beside what all have; nothing of an LU.
@@ -369,8 +391,31 @@ impl<T: DeviceScalar> Launches<'_, T> {
         kernels: &mut impl FrontKernels<T>,
     ) -> Result<(), DeviceError> {
         let epoch = self.counted.epoch.wrapping_add(1);
-        for number in 0..self.plan.launches.len() {
-            self.launch(stream, number, epoch, kernels)?;
+        let plan = self.plan;
+        let runs = plan.starts.len().div_ceil(words::THREADS as usize / 32);
+        let small_apart =
+            runs > 0 && stream.shares_device() && kernels.desc(Fronts::Small).is_some();
+        if small_apart {
+            let of = (0..0, epoch, false);
+            self.launch(stream, (Fronts::Small, runs), of, kernels)?;
+        }
+        for (number, launch) in plan.launches.iter().enumerate() {
+            let tasks = launch.tasks.clone();
+            if small_apart && tasks.is_empty() {
+                continue;
+            }
+            let fronts = if launch.is_wide {
+                Fronts::Wide
+            } else {
+                Fronts::Narrow
+            };
+            let goes_on = number > 0 || small_apart;
+            let blocks = if goes_on {
+                tasks.len()
+            } else {
+                tasks.len().max(runs)
+            };
+            self.launch(stream, (fronts, blocks), (tasks, epoch, goes_on), kernels)?;
         }
         let Counted {
             report,
@@ -380,48 +425,37 @@ impl<T: DeviceScalar> Launches<'_, T> {
         stream.copy_to_pinned(report, report_on_host, 0)
     }
 
-    /// Enqueues one of the launches; the first also works on the small fronts.
+    /// Enqueues a launch of at most so many blocks on these tasks.
     fn launch(
         &mut self,
         stream: &Stream,
-        number: usize,
-        epoch: u32,
+        (fronts, blocks): (Fronts, usize),
+        (tasks, epoch, goes_on): (Range<u32>, u32, bool),
         kernels: &mut impl FrontKernels<T>,
     ) -> Result<(), DeviceError> {
-        let plan = self.plan;
-        let of = plan.launches[number].clone();
-        let values = if of.is_wide {
-            words::WIDE_VALUES
-        } else {
-            words::BLOCK_VALUES
-        };
-        let shared_bytes = values * size_of::<T>() as u32;
-        let kernel = kernels.desc(of.is_wide);
+        let shared_bytes = fronts.block_values() * size_of::<T>() as u32;
+        let kernel = kernels.desc(fronts).expect("a kernel for these fronts");
         let resident = stream.share_of_blocks(kernel, words::THREADS, shared_bytes)?;
-        let warps = words::THREADS as usize / 32;
-        let of_small = if number == 0 { plan.starts.len() } else { 0 };
-        let blocks = of_small.div_ceil(warps).max(of.tasks.len());
         let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
         let config = LaunchConfig::linear(blocks.clamp(1, resident.max(1)), words::THREADS)
             .with_shared(shared_bytes);
-        let arguments = self.arguments(number, epoch);
+        let arguments = self.arguments(tasks, epoch, goes_on);
         // SAFETY: the plan is that of a valid tree, and A has a value for each of its entries; the counters were zero at
         // first, and each launch leaves them as the next wants them. What tasks wait for is done in this launch or in one
         // before.
-        unsafe { kernels.launch(stream, &config, of.is_wide, arguments)? };
+        unsafe { kernels.launch(stream, &config, fronts, arguments)? };
         // Counted once a launch is made: flags and epoch go together.
         self.counted.epoch = epoch;
         Ok(())
     }
 
-    fn arguments(&mut self, number: usize, epoch: u32) -> Arguments<'_, T> {
+    fn arguments(&mut self, tasks: Range<u32>, epoch: u32, goes_on: bool) -> Arguments<'_, T> {
         let plan = self.plan;
-        let tasks = &plan.launches[number].tasks;
         let counted = &mut *self.counted;
         Arguments {
             work: WorkBuffers {
                 epoch,
-                goes_on: (number > 0).into(),
+                goes_on: goes_on.into(),
                 threshold: self.rule.threshold,
                 smallest: self.rule.smallest,
                 max_l: self.rule.max_l,

@@ -9,7 +9,9 @@ use luge_gpu_kernels::frontal::check as check_kernels;
 use luge_gpu_kernels::frontal::check::symmetric as symmetric_check_kernels;
 use luge_gpu_kernels::frontal::ldlt as symmetric_kernels;
 use luge_gpu_kernels::frontal::lu as kernels;
-use luge_gpu_kernels::frontal::plan::{BLOCK_VALUES, LargePlanBuffers, WorkBuffers};
+use luge_gpu_kernels::frontal::plan::{
+    BLOCK_VALUES, LargePlanBuffers, SmallPlanBuffers, WorkBuffers,
+};
 use luge_gpu_kernels::frontal::solve as solve_kernels;
 use luge_gpu_kernels::frontal::solve::layout::{
     CouplingsBuffers, FactoredBuffers, ListsBuffers, PlacesBuffers, VectorsBuffers,
@@ -76,6 +78,34 @@ pub trait DeviceScalar:
 
     /// Whether there are kernels for solves without strips.
     const SOLVES_WITHOUT_STRIPS: bool;
+
+    /// The kernel for small fronts alone with known pivots, if there is one: where that for all fronts leaves a multiprocessor
+    /// room for one block.
+    fn small_fronts() -> Option<&'static KernelDesc> {
+        None
+    }
+
+    /// Enqueues it.
+    ///
+    /// # Safety
+    ///
+    /// As the kernel demands.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError`].
+    ///
+    /// # Panics
+    ///
+    /// If there is none.
+    unsafe fn launch_small_fronts(
+        _: &Stream,
+        _: &LaunchConfig,
+        _: WorkBuffers<'_, Self>,
+        _: SmallPlanBuffers<'_>,
+    ) -> Result<(), DeviceError> {
+        panic!("no kernel is for small fronts alone")
+    }
 
     /// The kernel for wide fronts, one that searches pivots or not.
     ///
@@ -256,9 +286,9 @@ macro_rules! real {
 }
 real!(f32, f64);
 
-/// A complex type; the lists are those of [`solves`].
+/// A complex type; the lists are those of [`solves`], behind which stands what this type alone has.
 macro_rules! complex {
-    ($real:ty, $without_strips:literal, $general:tt, $symmetric:tt) => {
+    ($real:ty, $without_strips:literal, $general:tt, $symmetric:tt, { $($own:item)* }) => {
         impl DeviceScalar for Complex<$real> {
             type Magnitude = $real;
             type Value = Complex<f64>;
@@ -281,6 +311,8 @@ macro_rules! complex {
             }
 
             solves!($general, $symmetric);
+
+            $($own)*
         }
     };
 }
@@ -294,7 +326,8 @@ complex!(
     [
         (false, _) => solve_wide_fronts_symmetric_single,
         (true, _) => solve_wide_fronts_symmetric_many
-    ]
+    ],
+    {}
 );
 complex!(
     f64,
@@ -310,5 +343,20 @@ complex!(
         (true, false) => solve_fronts_symmetric_many,
         (false, true) => solve_wide_fronts_symmetric_single,
         (true, true) => solve_wide_fronts_symmetric_many
-    ]
+    ],
+    {
+        fn small_fronts() -> Option<&'static KernelDesc> {
+            Some(kernels::lu_small_fronts::desc::<Self>())
+        }
+
+        unsafe fn launch_small_fronts(
+            stream: &Stream,
+            config: &LaunchConfig,
+            work: WorkBuffers<'_, Self>,
+            small: SmallPlanBuffers<'_>,
+        ) -> Result<(), DeviceError> {
+            // SAFETY: the caller's contract.
+            unsafe { kernels::lu_small_fronts::launch::<Self, _>(stream, config, work, small) }
+        }
+    }
 );

@@ -12,7 +12,9 @@ use luge_sparse::num_traits::Float;
 use luge_sparse::{PivotPolicy, RealScalar, Scalar};
 
 use super::delays::in_order;
-use super::launch::{Arguments, Factorization, FrontKernels, OwnValues, Results, Rule, Workspace};
+use super::launch::{
+    Arguments, Factorization, FrontKernels, Fronts, OwnValues, Results, Rule, Workspace,
+};
 use super::partial::{Changed, Keeping};
 use super::scalar::{RealOf, WideOf};
 use super::solve::SolveState;
@@ -40,11 +42,13 @@ impl<T: DeviceScalar> FrontKernels<T> for LuKernels {
         !self.search
     }
 
-    fn desc(&self, is_wide: bool) -> &'static KernelDesc {
-        match (is_wide, self.search) {
-            (false, false) => kernels::lu_fronts::desc::<T>(),
-            (false, true) => kernels::lu_fronts_search::desc::<T>(),
-            (true, search) => T::wide_fronts(search),
+    fn desc(&self, fronts: Fronts) -> Option<&'static KernelDesc> {
+        match (fronts, self.search) {
+            (Fronts::Small, false) => T::small_fronts(),
+            (Fronts::Small, true) => None,
+            (Fronts::Narrow, false) => Some(kernels::lu_fronts::desc::<T>()),
+            (Fronts::Narrow, true) => Some(kernels::lu_fronts_search::desc::<T>()),
+            (Fronts::Wide, search) => Some(T::wide_fronts(search)),
         }
     }
 
@@ -52,20 +56,23 @@ impl<T: DeviceScalar> FrontKernels<T> for LuKernels {
         &mut self,
         stream: &Stream,
         config: &LaunchConfig,
-        is_wide: bool,
+        fronts: Fronts,
         arguments: Arguments<'_, T>,
     ) -> Result<(), DeviceError> {
         let Arguments { work, small, large } = arguments;
         // SAFETY: the caller's contract.
         unsafe {
-            match (is_wide, self.search) {
-                (false, false) => {
+            match (fronts, self.search) {
+                (Fronts::Small, _) => T::launch_small_fronts(stream, config, work, small),
+                (Fronts::Narrow, false) => {
                     kernels::lu_fronts::launch::<T, _>(stream, config, work, small, large)
                 }
-                (false, true) => {
+                (Fronts::Narrow, true) => {
                     kernels::lu_fronts_search::launch::<T, _>(stream, config, work, small, large)
                 }
-                (true, search) => T::launch_wide_fronts(stream, config, search, work, large),
+                (Fronts::Wide, search) => {
+                    T::launch_wide_fronts(stream, config, search, work, large)
+                }
             }
         }
     }

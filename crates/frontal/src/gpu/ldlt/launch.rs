@@ -9,7 +9,7 @@ use luge_sparse::Form;
 
 use super::signs::Signs;
 use crate::gpu::DeviceScalar;
-use crate::gpu::launch::{Arguments, FrontKernels, OwnValues};
+use crate::gpu::launch::{Arguments, FrontKernels, Fronts, OwnValues};
 use crate::gpu::scalar::RealOf;
 
 /// How a launch comes by its pivots.
@@ -77,22 +77,26 @@ impl<T: DeviceScalar> FrontKernels<T> for LdltKernels<'_, T> {
         true
     }
 
-    fn desc(&self, _: bool) -> &'static KernelDesc {
-        match self.mode {
+    fn desc(&self, fronts: Fronts) -> Option<&'static KernelDesc> {
+        (fronts == Fronts::Narrow).then(|| match self.mode {
             Mode::Search => kernels::ldlt_fronts_search::desc::<T>(),
             Mode::Known | Mode::Definite => kernels::ldlt_fronts::desc::<T>(),
             Mode::Signed => kernels::ldlt_fronts_signed::desc::<T>(),
-        }
+        })
     }
 
     unsafe fn launch(
         &mut self,
         stream: &Stream,
         config: &LaunchConfig,
-        is_wide: bool,
+        fronts: Fronts,
         arguments: Arguments<'_, T>,
     ) -> Result<(), DeviceError> {
-        assert!(!is_wide, "no front of a symmetric matrix is wide");
+        assert_eq!(
+            fronts,
+            Fronts::Narrow,
+            "fronts of a symmetric matrix have one kernel"
+        );
         let Arguments { work, small, large } = arguments;
         let symmetric = SymmetricWorkBuffers {
             known_l: self.known_l[0],

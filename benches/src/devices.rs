@@ -21,10 +21,13 @@ use crate::ceilings;
 use crate::luge_peer::components;
 use crate::progress::Progress;
 use crate::results::{
-    Benchmark, Field, LUGE, MatrixResult, Phase, Results, Run, Settings, SolverInfo,
+    Benchmark, Field, LUGE, MatrixResult, Outcome, Phase, Results, Run, Settings, SolverInfo,
 };
 use crate::statistics::{Samples, Statistic};
 use crate::systems::{AnyMatrix, BenchScalar, Source, ordered_pattern, rescaled};
+
+/// The name of cuDSS in results.
+const CUDSS: &str = "cudss";
 
 /// Measures groups of devices.
 #[derive(Debug, Clone, Args)]
@@ -176,9 +179,15 @@ impl Arguments {
         }
         if !self.no_tree {
             runs.extend(self.tree(a.rows())?);
-            runs.extend(self.predicted(a.rows())?);
             for (count, found) in cudss {
-                runs.push(self.peer(a, found, *count)?);
+                let mut run = Run::new(CUDSS, 1).in_variant(&format!("tree, {count} devices"));
+                run.devices = Some(*count);
+                if let Err(error) = self.peer(a, found, &mut run) {
+                    run.outcome = Outcome::Failed {
+                        reason: format!("{error:#}"),
+                    };
+                }
+                runs.push(run);
             }
         }
         if self.systems > 0 {
@@ -261,6 +270,15 @@ impl Arguments {
             let start = Instant::now();
             let analysis = solver.analyze(a)?;
             let analyzed = start.elapsed().as_secs_f64();
+            if runs.is_empty() {
+                for &devices in &self.predict {
+                    let predicted = analysis.predicted_speedup(devices);
+                    let mut run = Self::run_of("tree predicted", devices);
+                    run.devices = Some(devices);
+                    run.inform = Some(serde_json::json!({ "predicted_speedup": predicted }));
+                    runs.push(run);
+                }
+            }
             let start = Instant::now();
             let mut factors = analysis.factorize(a)?;
             let factorized = start.elapsed().as_secs_f64();
@@ -287,6 +305,7 @@ impl Arguments {
                 None => "tree".to_owned(),
             };
             let mut run = Self::run_of(&what, count);
+            run.devices = bytes.is_none().then_some(count);
             run.equal = Some(*expected.get_or_insert_with(|| Vec::clone(&bits)) == bits);
             run.factor_entries = factors.inform().lnz.checked_add(factors.inform().unz);
             run.inform = serde_json::to_value(factors.inform()).ok();
@@ -311,30 +330,13 @@ impl Arguments {
         }
     }
 
-    /// What is predicted of groups that need not be there.
-    fn predicted<T: Scalar>(&self, a: &CsMat<T>) -> anyhow::Result<Vec<Run>> {
-        let mut runs = Vec::new();
-        for &count in &self.predict {
-            // No more than a prediction is made where subtrees stay.
-            let options = Options::default()
-                .backend(BackendChoice::Simulators { seed: 0, count })
-                .kind(self.kind())
-                .deal_out(DealOut::Never);
-            let analysis = Solver::new(options)?.analyze(a)?;
-            let mut run = Self::run_of("tree predicted", count);
-            run.inform = serde_json::to_value(analysis.inform()).ok();
-            runs.push(run);
-        }
-        Ok(runs)
-    }
-
     /// One matrix by cuDSS, with new values on the first device.
     fn peer<T: BenchScalar>(
         &self,
         a: &Matrix<T>,
         found: &cudss::Found,
-        count: usize,
-    ) -> anyhow::Result<Run> {
+        run: &mut Run,
+    ) -> anyhow::Result<()> {
         let others = [1, 2].map(|seed| {
             let other = |value, at| rescaled(value, at + seed * a.nnz());
             if self.symmetric {
@@ -358,7 +360,6 @@ impl Arguments {
         let factorized = start.elapsed().as_secs_f64();
         let mut x = b.clone();
         solver.solve(&mut x, 1)?;
-        let mut run = Run::new(solver.name(), 1).in_variant(&format!("tree, {count} devices"));
         run.errors.random = Some(normwise_backward_error(a.rows(), &x, &b));
         let statistics = solver.statistics();
         run.factor_entries = statistics.factor_entries;
@@ -390,7 +391,7 @@ impl Arguments {
         ] {
             run.phases.insert(phase, Samples::new(seconds));
         }
-        Ok(run)
+        Ok(())
     }
 
     /// Batches of systems whose values are on the host, or on the first device. Times are those of all systems together.

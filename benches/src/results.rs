@@ -395,6 +395,9 @@ pub struct Run {
     /// Seconds between the first and the last work on the device, of the phases where they are known.
     #[serde(default)]
     pub device_seconds: BTreeMap<Phase, f64>,
+    /// Devices of the group that one matrix is factorized on, where groups are measured.
+    #[serde(default)]
+    pub devices: Option<usize>,
     /// Calls in one sample of the shortest phase.
     #[serde(default = "one")]
     pub largest_batch: usize,
@@ -494,6 +497,7 @@ impl Run {
             failed_steps: 0,
             phases: BTreeMap::new(),
             device_seconds: BTreeMap::new(),
+            devices: None,
             largest_batch: 1,
             factor_entries: None,
             flops: None,

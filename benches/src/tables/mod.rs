@@ -1,6 +1,7 @@
 //! The tables that people read, as Markdown, out of results.
 
 mod fastest;
+mod groups;
 
 pub use fastest::{OfFastest, of_fastest};
 
@@ -198,6 +199,9 @@ pub fn report(results: &Results, counted: &Counted) -> String {
         ));
         sections.push(("Within a factor of the fastest", profiles(results)));
         sections.push(("Rates", rates(results)));
+    }
+    if results.benchmark == Benchmark::Devices {
+        sections.push(("One matrix on groups of devices", groups::groups(results)));
     }
     sections.push(("Every matrix", runs(results)));
     for (title, table) in sections {

@@ -36,6 +36,10 @@ use crate::task::Refactorized;
 #[cfg(any(feature = "gpu", test))]
 const MAX_STREAMS: usize = 16;
 
+/// Streams by which a device is shared, if there are more and not twice as many.
+#[cfg(any(feature = "gpu", test))]
+const SHARING: usize = 6;
+
 /// Streams of a batch of few systems, at most.
 #[cfg(any(feature = "gpu", test))]
 const STREAMS_OF_FEW: usize = 8;
@@ -336,12 +340,12 @@ fn most_streams(connections: usize, systems: usize) -> usize {
 
 /// By how many streams a device is shared for so many `systems`, of which each of its streams works on one at a time. A launch
 /// has blocks for all of its work otherwise, and those of others wait for it to end: small systems, which are a path of small
-/// fronts, would come one after another. Of eight streams two wait for the host at any time, of sixteen six. Where few are left over at the end,
+/// fronts, would come one after another. Of eight streams two wait for the host at any time, of sixteen half. Where few are left over at the end,
 /// they would have a small part of an idle device.
 #[cfg(any(feature = "gpu", test))]
 fn sharing(num_streams: usize, systems: usize) -> u32 {
     if systems <= num_streams || systems >= FEW_LEFT_OVER * num_streams {
-        num_streams.min((num_streams + 4) / 2) as u32
+        num_streams.min(SHARING.max(num_streams / 2)) as u32
     } else {
         1
     }
@@ -628,7 +632,8 @@ mod tests {
             (8, 31, 1),
             (8, 32, 6),
             (3, 100, 3),
-            (16, 64, 10),
+            (16, 64, 8),
+            (12, 100, 6),
         ] {
             let sharing = sharing(num_streams, systems);
             assert_eq!(sharing, expected, "{systems} on {num_streams}");

@@ -272,8 +272,8 @@
 //!
 //! With [`BackendChoice::Gpus`] a group of GPUs of one host shares what can be dealt out: the systems of a
 //! [batch](Analysis::factorize_batch), the sources of [`SymbolicMode::Fill2`](crate::SymbolicMode), and the subtrees of one matrix
-//! where that is [predicted](Analysis::predicted_speedup) to pay. Whatever else is done, the first of them does, and callers' data is
-//! on it. Results have the bits of one GPU.
+//! where that is predicted to pay (`Analysis::predicted_speedup` says what would be gained by so many). Whatever else is done, the
+//! first of them does, and callers' data is on it. Results have the bits of one GPU.
 //!
 //! Factors that a GPU has no room for are [kept elsewhere](field@Options::host_factors): on the other GPUs of its group, or in
 //! the host's memory. That makes a solve wait for PCI Express, which is better than none.

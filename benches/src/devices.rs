@@ -309,14 +309,7 @@ impl Arguments {
             run.equal = Some(*expected.get_or_insert_with(|| Vec::clone(&bits)) == bits);
             run.factor_entries = factors.inform().lnz.checked_add(factors.inform().unz);
             run.inform = serde_json::to_value(factors.inform()).ok();
-            for (phase, seconds) in [
-                (Phase::Analyze, vec![analyzed]),
-                (Phase::Factorize, vec![factorized]),
-                (Phase::RefactorizeResident, refactorized),
-                (Phase::SolveResident, solved),
-            ] {
-                run.phases.insert(phase, Samples::new(seconds));
-            }
+            time_tree(&mut run, [analyzed, factorized], [refactorized, solved]);
             runs.push(run);
         }
         Ok(runs)
@@ -383,14 +376,7 @@ impl Arguments {
                 solved.push(start.elapsed().as_secs_f64());
             }
         }
-        for (phase, seconds) in [
-            (Phase::Analyze, vec![analyzed]),
-            (Phase::Factorize, vec![factorized]),
-            (Phase::RefactorizeResident, refactorized),
-            (Phase::SolveResident, solved),
-        ] {
-            run.phases.insert(phase, Samples::new(seconds));
-        }
+        time_tree(run, [analyzed, factorized], [refactorized, solved]);
         Ok(())
     }
 
@@ -471,6 +457,22 @@ impl Arguments {
 
     fn run_of(what: &str, devices: usize) -> Run {
         Run::new(LUGE, 1).in_variant(&format!("{what}, {devices} devices"))
+    }
+}
+
+/// Notes what one matrix took: analysis and first factorization once, the others as often as they were measured.
+fn time_tree(
+    run: &mut Run,
+    [analyzed, factorized]: [f64; 2],
+    [refactorized, solved]: [Vec<f64>; 2],
+) {
+    for (phase, seconds) in [
+        (Phase::Analyze, vec![analyzed]),
+        (Phase::Factorize, vec![factorized]),
+        (Phase::RefactorizeResident, refactorized),
+        (Phase::SolveResident, solved),
+    ] {
+        run.phases.insert(phase, Samples::new(seconds));
     }
 }
 

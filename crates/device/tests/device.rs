@@ -799,6 +799,7 @@ fn simulated_shared_memory_and_limits() {
     for (streams, share) in [(1, resident), (2, resident / 2), (resident + 1, 1)] {
         let one_of_them = device.create_sharing_stream(streams).unwrap();
         assert_eq!(one_of_them.share_of_blocks(kernel, 64, 0).unwrap(), share);
+        assert_eq!(one_of_them.shares_device(), streams > 1);
     }
     assert!(matches!(
         stream.max_resident_blocks(kernel, 129, 0),

@@ -420,8 +420,7 @@ impl<S: Storage> Forest<S> {
 
     /// The time that a factorization is predicted to take on one device over that on so many, if there are subtrees to deal out.
     pub(crate) fn predicted_speedup(&self, devices: usize) -> Option<f64> {
-        let mapping = self.mapping(devices)?;
-        Some(mapping.seconds_alone() / mapping.seconds())
+        self.mapping(devices).as_ref().map(Mapping::speedup)
     }
 
     /// What `of` makes of where the matrix comes from.

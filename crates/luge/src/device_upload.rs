@@ -2,7 +2,7 @@
 
 use luge_device::{DeviceError, Stream};
 use luge_frontal::Storage;
-use luge_frontal::gpu::{DeviceTree, Room};
+use luge_frontal::gpu::{DeviceTree, Mapping, Room};
 
 use crate::backend::gpu::GpuBackend;
 use crate::device_forest::Forest;
@@ -36,9 +36,7 @@ impl<S: Storage> Uploaded<S> {
             .chain(backend.peers().iter().map(|peer| peer.available_bytes()))
             .collect::<Result<_, _>>()?;
         let mapping = forest.mapping(1 + backend.peers().len());
-        let speedup = mapping
-            .as_ref()
-            .map(|mapping| mapping.seconds_alone() / mapping.seconds());
+        let speedup = mapping.as_ref().map(Mapping::speedup);
         let wanted = mapping.filter(|mapping| match backend.deal_out() {
             DealOut::Auto => mapping.pays(),
             DealOut::Never => false,

@@ -240,9 +240,9 @@ impl Mapping {
         self.seconds
     }
 
-    /// Those on one device.
-    pub fn seconds_alone(&self) -> f64 {
-        self.seconds_alone
+    /// The predicted seconds on one device over those on all.
+    pub fn speedup(&self) -> f64 {
+        self.seconds_alone / self.seconds
     }
 }
 

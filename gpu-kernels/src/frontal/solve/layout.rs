@@ -6,7 +6,7 @@
 //! | class | test | symmetric |
 //! |---|---|---|
 //! | fronts of one pivot and nothing else | `many_right_hand_sides_and_many_blocks` | `fronts_of_one_pivot` |
-//! | fronts of a warp, of up to 32 rows and of more | `solutions_satisfy_the_matrix`, `small_fronts_of_more_rows_than_lanes` | `small_fronts_with_pivots_of_both_orders`, `small_fronts_of_more_rows_than_lanes` |
+//! | fronts of a warp, four, two and one side by side, of up to 32 rows and of more | `solutions_satisfy_the_matrix`, `small_fronts_of_more_rows_than_lanes` | `small_fronts_with_pivots_of_both_orders`, `small_fronts_of_more_rows_than_lanes` |
 //! | fronts of a block, of up to [`WHOLE_ROWS`] rows, with one tile of pivots and with several | `solutions_satisfy_the_matrix` | `fronts_of_a_block`, `factors_of_any_policy` |
 //! | fronts of more rows, by strips of [`STRIP`], one after another on few blocks; of 1, 2 and more strips of pivots; with rows below and without; the last strips in part | `very_large_fronts_are_solved_by_strips`, `very_large_fronts_of_more_strips` | the same |
 //! | several right-hand sides, in four, two and one group of lanes of a warp or of warps of a block | `groups_of_threads_share_right_hand_sides` | the same code |
@@ -58,6 +58,12 @@ pub const PAIR: usize = 2;
 
 /// Most shares of a front: tasks that together work for [`PAIR`] chunks. See [`shares_of_warp`] and [`shares_of_block`].
 pub const MOST_SHARES: u32 = (PAIR * MANY / OF_THREAD) as u32;
+
+/// Fronts of a task of a warp for one right-hand side, at most: each has a quarter of the lanes, two or all of them.
+pub const PACK: usize = MOST_GROUPS as usize;
+
+/// In place of a front of such a task: there is none.
+pub const NO_FRONT: u32 = u32::MAX;
 
 /// Groups of threads, at most, that have [`OF_THREAD`] right-hand sides each and all rows of a front.
 const MOST_GROUPS: u32 = 4;
@@ -186,9 +192,10 @@ pub struct Factored<T: Field> {
 pub struct Lists {
     /// The levels of diagonal blocks, in the order in which they are solved.
     pub levels: Records<Level>,
-    /// Fronts of warps on the way up; for several right-hand sides a front times [`MOST_SHARES`] and a share.
+    /// Tasks of warps on the way up: of [`PACK`] words each, the front of each quarter of the lanes or [`NO_FRONT`]; for several
+    /// right-hand sides of one word each, a front times [`MOST_SHARES`] and a share.
     pub warps_up: Global<u32>,
-    /// Fronts of warps on the way down, likewise.
+    /// Tasks of warps on the way down, likewise.
     pub warps_down: Global<u32>,
     /// Tasks of blocks on the way up.
     pub blocks_up: Records<LargeTask>,

@@ -4,7 +4,7 @@ use luge_kernel::prelude::*;
 use luge_kernel::record::InGlobal;
 
 use super::kinds::Kind;
-use super::layout::{LargeTask, LevelIn, Lists, MOST_SHARES, PAIR};
+use super::layout::{LargeTask, LevelIn, Lists, MOST_SHARES, PACK, PAIR};
 use super::{Chunk, Front, Sweep};
 
 impl Lists {
@@ -159,7 +159,7 @@ impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usiz
         tasks
     }
 
-    /// Calls `work(chunk, front, share)` for the small fronts of a warp, or the shares of them.
+    /// Calls `work(chunk, front, share)` for the small fronts of a warp, each lane with its own, or for the shares of them.
     #[inlined]
     pub(super) fn for_small(
         self,
@@ -168,12 +168,23 @@ impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usiz
         worker: (u32, u32),
         mut work: impl FnMut(Chunk, Front, u32),
     ) {
-        let shares = if R > 1 { MOST_SHARES } else { 1 };
-        let front_of = |task: usize| list.get(task) / shares;
+        let front_of = |task: usize| {
+            if R > 1 {
+                list.get(task) / MOST_SHARES
+            } else {
+                let quarter = thread::lane_id() / (warp::WARP_SIZE / PACK as u32);
+                list.get(task * PACK + quarter as usize)
+            }
+        };
         let mut tasks = self.tasks(front_of, part, worker);
         while tasks.is_left() {
             let (chunk, front, task) = tasks.take(self, front_of);
-            work(chunk, front, list.get(task) % shares);
+            let share = if R > 1 {
+                list.get(task) % MOST_SHARES
+            } else {
+                0
+            };
+            work(chunk, front, share);
         }
     }
 

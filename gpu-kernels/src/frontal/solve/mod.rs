@@ -19,8 +19,8 @@
 //! those of the solution, backwards. For a symmetric B = L·D·Lᵀ both are, and downwards begins with D⁻¹: see the module
 //! `kinds`.
 //!
-//! Who works on what is planned by the host (see `luge_frontal::gpu`): a warp on a small front, a block on a larger one,
-//! or on a strip of 64 rows of a very large one. Tasks stand in lists, in an order in which none waits for a later one;
+//! Who works on what is planned by the host (see `luge_frontal::gpu`): a warp on a small front, or on several that do not wait for each
+//! other, a block on a larger one, or on a strip of 64 rows of a very large one. Tasks stand in lists, in an order in which none waits for a later one;
 //! worker i of n does the tasks i, i + n, … of its list, so waiting ends whatever n is. Every block does both kinds: small
 //! fronts, which have none but small ones below them, then larger ones up and down, then small ones again. A task waits
 //! for numbers and not for other tasks: see the module `handover`. Kernels that know of strips are apart: they spill
@@ -32,7 +32,7 @@
 //! Every number is one chain of operations in an order that depends on the fronts and the number of right-hand sides
 //! alone, so its bits do not depend on the grid or the schedule.
 //!
-//! For complex numbers there are the kernels for any lists alone, which have all registers of a multiprocessor for one block.
+//! With `Complex<f32>` there are the kernels for any lists alone.
 
 mod coupling;
 mod enter;
@@ -53,8 +53,8 @@ use luge_kernel::prelude::*;
 
 use self::kinds::{General, Kind, Side, Symmetric};
 use self::layout::{
-    Couplings, Factored, Lists, MANY, MAX_NRHS, OF_THREAD, PAIR, Places, STRIP, THREADS, TILE,
-    Vectors, WHOLE_ROWS,
+    Couplings, Factored, Lists, MANY, MAX_NRHS, NO_FRONT, OF_THREAD, PAIR, Places, STRIP, THREADS,
+    TILE, Vectors, WHOLE_ROWS,
 };
 use super::large::FrontField;
 use crate::grid::GridBarrier;
@@ -196,13 +196,15 @@ impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usiz
         self.chunk(chunk.first / R as u32 + n)
     }
 
+    /// Front `s`, or one without rows if that is [`NO_FRONT`].
     #[inlined]
     fn front(self, s: u32) -> Front {
-        let front = self.tree.fronts.get(s as usize);
+        let is_there = R > 1 || s != NO_FRONT;
+        let front = self.tree.fronts.get(if is_there { s as usize } else { 0 });
         Front {
             start: front.start(),
-            k: front.pivots(),
-            c: front.below(),
+            k: if is_there { front.pivots() } else { 0 },
+            c: if is_there { front.below() } else { 0 },
             rows: front.rows(),
             slot: front.slot(),
         }
@@ -385,7 +387,8 @@ fn solve<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BE
         sweep.for_small(lists.warps_up, part, warp, |chunk, front, share| {
             if !sweep.kind.goes(true) {
                 let chunks = sweep.chunks_from(chunk);
-                sweep.pass_on((chunk, chunks), front, parts::own_pivot_of_warp(share));
+                let pivot = parts::own_pivot_of_warp::<R>(front, share);
+                sweep.pass_on((chunk, chunks), front, pivot);
             } else if R == 1 {
                 sweep.small_up::<1>(chunk, front, share);
             } else {
@@ -408,7 +411,8 @@ fn solve<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BE
         sweep.for_small(lists.warps_down, part, warp, |chunk, front, share| {
             if !sweep.kind.goes(false) {
                 let chunks = sweep.chunks_from(chunk);
-                sweep.leave_eliminated((chunk, chunks), front, parts::own_pivot_of_warp(share));
+                let pivot = parts::own_pivot_of_warp::<R>(front, share);
+                sweep.leave_eliminated((chunk, chunks), front, pivot);
             } else if R == 1 {
                 sweep.small_down::<1>(chunk, front, share);
             } else {

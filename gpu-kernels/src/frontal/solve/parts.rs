@@ -8,6 +8,7 @@ use luge_kernel::prelude::*;
 use super::handover::give;
 use super::kinds::Kind;
 use super::layout::{MOST_SHARES, STRIP, WHOLE};
+use super::passes::Lanes;
 use super::{Chunk, Front, Sweep};
 
 /// The share of the right-hand sides that a task of a block names, if it is one of a whole front.
@@ -36,10 +37,12 @@ pub(super) fn own_pivot(strip: u32) -> u32 {
     }
 }
 
-/// Likewise in one of a warp.
+/// Likewise of this lane in one of a warp, for `R` right-hand sides at a time.
 #[inlined]
-pub(super) fn own_pivot_of_warp(share: u32) -> u32 {
-    if share == 0 {
+pub(super) fn own_pivot_of_warp<const R: usize>(front: Front, share: u32) -> u32 {
+    if R == 1 {
+        Lanes::of(front).own
+    } else if share == 0 {
         thread::lane_id()
     } else {
         u32::MAX

@@ -3,6 +3,7 @@
 use luge_kernel::prelude::*;
 
 use super::kinds::Kind;
+use super::layout::groups_of_warp;
 use super::{Front, Sweep};
 
 /// Entries of a row of a larger front that are under way at once.
@@ -103,18 +104,20 @@ impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usiz
     /// Solves with a triangle of `count` pivots, whose rows are those of the first lanes, from its first row to its
     /// last, or `BACK` again; lanes whose lines reach further take part. What is found is multiplied with `inverse`, one
     /// over the lane's pivot or 1. `next` is what [`read`](Self::read) has of the line from 0 on. All lanes of a warp call
-    /// it; those without a row have an empty line. The lane of the first row is `first`, of lanes that work together alike.
+    /// it; those without a row have an empty line. The lane of the first row is `first`, of lanes that work together alike;
+    /// of all lanes `turns` is the same, the largest of their counts.
     #[inlined]
     pub(super) fn pass<const N: usize, const BACK: bool, const A: usize>(
         self,
         front: Front,
         line: Line,
-        (first, count): (u32, u32),
+        (first, count, turns): (u32, u32, u32),
         inverse: T,
         next: [T; A],
         value: &mut [T; N],
     ) {
-        self.eliminate::<N, BACK, A>(front, line, count, next, value, |value, r, from| {
+        let counts = (count, turns);
+        self.eliminate::<N, BACK, A>(front, line, counts, next, value, |value, r, from| {
             warp::shuffle(warp::FULL_MASK, value[r] * inverse, (first + from) & 31)
         });
         let mut r = 0;
@@ -136,18 +139,20 @@ impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usiz
         next: [T; A],
         value: &mut [T; N],
     ) {
-        self.eliminate::<N, BACK, A>(front, line, count, next, value, |_, r, from| {
+        let counts = (count, count);
+        self.eliminate::<N, BACK, A>(front, line, counts, next, value, |_, r, from| {
             warp::shuffle(warp::FULL_MASK, found[r], from)
         });
     }
 
-    /// Takes off `value` a line times what `found(value, r, p)` says of pivot p, p < 32, when its turn comes.
+    /// Takes off `value` a line times what `found(value, r, p)` says of pivot p, p < 32, when its turn comes. The lane has `count`
+    /// pivots, and no lane of the warp has more than `turns`, which is the same for all.
     #[inlined]
     pub(super) fn eliminate<const N: usize, const BACK: bool, const A: usize>(
         self,
         front: Front,
         line: Line,
-        count: u32,
+        (count, turns): (u32, u32),
         next: [T; A],
         value: &mut [T; N],
         found: impl Fn(&[T; N], usize, u32) -> T,
@@ -155,22 +160,18 @@ impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usiz
         let end = line.end.min(count);
         let mut next = next;
         let mut p = 0;
-        while p < count {
+        while p < turns {
             let now = next;
-            if p + (A as u32) < count {
-                next = self.read(front, line, p + A as u32, count);
+            if p + (A as u32) < turns {
+                next = self.read(front, line, p + A as u32, turns);
             }
             let mut g = 0;
             while g < A {
-                if p + (g as u32) < count {
+                if p + (g as u32) < turns {
                     let mut u = 0;
                     while u < GROUP {
                         let at = p + (g + u) as u32;
-                        let from = if BACK {
-                            (count - 1).wrapping_sub(at)
-                        } else {
-                            at
-                        };
+                        let from = if BACK { count.wrapping_sub(at + 1) } else { at };
                         let mut r = 0;
                         while r < N {
                             let found = found(value, r, from & 31);
@@ -209,19 +210,20 @@ impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usiz
         entries
     }
 
-    /// Which unknowns those are for. The front has rows below.
+    /// Which unknowns those are for. The front has rows below, or another one of the warp has.
     #[inlined]
     pub(super) fn unknowns_below(self, front: Front, spread: Spread, p: u32) -> [u32; BELOW] {
         let mut unknowns = [0; BELOW];
         let mut u = 0;
         while u < BELOW {
             let number = p + u as u32;
-            let q = if spread.has(number) {
-                spread.column(number)
+            // Of another front where this one has none, perhaps no rows below at all.
+            let row = if spread.has(number) {
+                front.rows + spread.column(number)
             } else {
                 0
             };
-            unknowns[u] = self.tree.row_idx.get((front.rows + q) as usize);
+            unknowns[u] = self.tree.row_idx.get(row as usize);
             u += 1;
         }
         unknowns
@@ -240,6 +242,8 @@ pub(super) struct Spread {
     /// Number of entries of the row.
     entries: u32,
     lanes: Lanes,
+    /// The largest `log` of the warp, the same for all its lanes.
+    most_log: u32,
 }
 
 /// Lanes side by side that work together: all of a warp, or a group of them.
@@ -254,6 +258,18 @@ pub(super) struct Lanes {
 }
 
 impl Lanes {
+    /// Those that have a small front, of which this lane is one.
+    #[inlined]
+    pub fn of(front: Front) -> Self {
+        let count = warp::WARP_SIZE / groups_of_warp(front.m());
+        let own = thread::lane_id() & (count - 1);
+        Self {
+            first: thread::lane_id() - own,
+            own,
+            count,
+        }
+    }
+
     /// Those of a warp.
     #[inlined]
     pub fn all() -> Self {
@@ -280,6 +296,16 @@ impl Spread {
             first: lane & ((1 << log) - 1),
             entries: if row < rows { entries } else { 0 },
             lanes,
+            most_log: log,
+        }
+    }
+
+    /// The same where the groups of lanes of a warp may have other spreads. All lanes of a warp call it.
+    #[inlined]
+    pub fn beside_others(self) -> Self {
+        Self {
+            most_log: warp::reduce_max(warp::FULL_MASK, self.log),
+            ..self
         }
     }
 
@@ -297,7 +323,13 @@ impl Spread {
     /// Whether any lane has a `p`th entry of `entries`.
     #[inlined]
     pub fn reaches(self, p: u32, entries: u32) -> bool {
-        p << self.log < entries
+        p < self.turns(entries)
+    }
+
+    /// Most entries that a lane has of `entries`.
+    #[inlined]
+    pub fn turns(self, entries: u32) -> u32 {
+        (entries + (1 << self.log) - 1) >> self.log
     }
 
     #[inlined]
@@ -310,8 +342,11 @@ impl Spread {
     pub fn sum<T: Field>(self, value: T) -> T {
         let mut sum = value;
         let mut distance = 1;
-        while distance < 1 << self.log {
-            sum += warp::shuffle_xor(warp::FULL_MASK, sum, distance);
+        while distance < 1 << self.most_log {
+            let other = warp::shuffle_xor(warp::FULL_MASK, sum, distance);
+            if distance < 1 << self.log {
+                sum += other;
+            }
             distance *= 2;
         }
         let Lanes { first, own, count } = self.lanes;

@@ -1,21 +1,21 @@
-//! Small fronts, each the work of a warp: a lane has a row.
+//! Small fronts, each the work of a warp or of a part of one: a lane has a row.
 //!
-//! Of several right-hand sides a lane has two, and where the rows are half of the lanes or fewer, as many lanes as they are have
-//! two others: see [`groups_of_warp`].
+//! Where the rows are half of the lanes or fewer, there are as many groups of lanes as there is room for, up to four: see
+//! [`groups_of_warp`]. For one right-hand side each of them has a front of its own, which waits for what it needs with the others
+//! of its warp. Of several right-hand sides a lane has two, and all groups have the same front.
 
 use luge_kernel::prelude::*;
 
 use super::handover::{give, take_several};
 use super::kinds::Kind;
-use super::layout::groups_of_warp;
 use super::passes::{Lanes, Spread};
 use super::{Chunk, Front, Sides, Sweep};
 
-/// Lanes side by side that have the same right-hand sides.
+/// Lanes side by side that have the same front and the same right-hand sides.
 #[derive(Clone, Copy)]
 struct Group {
     lanes: Lanes,
-    /// The group, counted in the warp.
+    /// The group, counted among those of the warp that have the same front.
     of_warp: u32,
     /// Number of the group, of all shares of the front.
     number: u32,
@@ -25,23 +25,31 @@ impl Group {
     /// That of this lane for `N` right-hand sides of `R`, in a share of a front.
     #[inlined]
     fn of<const N: usize, const R: usize>(front: Front, share: u32) -> Self {
+        let lanes = Lanes::of(front);
         if N == R {
             return Self {
-                lanes: Lanes::all(),
+                lanes,
                 of_warp: 0,
                 number: 0,
             };
         }
-        let groups = groups_of_warp(front.m());
-        let count = warp::WARP_SIZE / groups;
-        let own = thread::lane_id() & (count - 1);
-        let first = thread::lane_id() - own;
-        let of_warp = first / count;
+        let of_warp = lanes.first / lanes.count;
         Self {
-            lanes: Lanes { first, own, count },
+            lanes,
             of_warp,
-            number: share * groups + of_warp,
+            number: share * (warp::WARP_SIZE / lanes.count) + of_warp,
         }
+    }
+}
+
+/// The largest of what the lanes of a warp have, if their fronts may be several: those of one right-hand side. All lanes of a warp
+/// call it.
+#[inlined]
+fn most<const R: usize>(own: u32) -> u32 {
+    if R == 1 {
+        warp::reduce_max(warp::FULL_MASK, own)
+    } else {
+        own
     }
 }
 
@@ -59,9 +67,10 @@ impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usiz
         let lane = group.lanes.own;
         let k = front.k;
         let m = if sides.are_there { front.m() } else { 0 };
+        let turns = most::<R>(k);
         let row = self.row_as_it_came(front, lane);
         let line = self.line_up(front, 0, k, lane);
-        let next: [T; AHEAD] = self.read(front, line, 0, k);
+        let next: [T; AHEAD] = self.read(front, line, 0, turns);
         let pivot = self.pivot_of(front, lane);
         let to = self.carry(front, lane);
         let own = self.contributions(front, row);
@@ -72,7 +81,7 @@ impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usiz
         } else {
             T::ONE
         };
-        let pivots = (group.lanes.first, k);
+        let pivots = (group.lanes.first, k, turns);
         self.pass::<N, false, AHEAD>(front, line, pivots, inverse, next, &mut value);
         if lane < m {
             if lane < k {
@@ -163,17 +172,24 @@ impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usiz
         let sides @ Sides { chunk, rhs, .. } = self.sides::<N>(chunk, group.number);
         let lane = group.lanes.own;
         let (k, c) = (front.k, front.c);
+        let turns = most::<R>(k);
         let is_pivot = lane < k;
         let line = self.line_down(front, 0, k, lane);
-        let next: [T; AHEAD] = self.read(front, line, 0, k);
+        let next: [T; AHEAD] = self.read(front, line, 0, turns);
         let pivot = self.pivot_of(front, lane);
         let e = self.place_down(front, if is_pivot { lane } else { 0 });
         let spread = Spread::over(group.lanes, 0, k, c);
+        let spread = if R == 1 {
+            spread.beside_others()
+        } else {
+            spread
+        };
+        let turns_below = most::<R>(spread.turns(c));
         let is_own = is_pivot && sides.are_there;
         // It is there before the unknowns above are, which come from it as all else that leads to the root.
         let mut value: [T; N] = self.take_eliminated((chunk, rhs), front, lane, is_own);
-        if c > 0 {
-            let sums: [T; N] = self.products_below(sides, front, spread);
+        if turns_below > 0 {
+            let sums: [T; N] = self.products_below(sides, front, (spread, turns_below));
             let mut r = 0;
             while r < N {
                 value[r] -= sums[r];
@@ -185,7 +201,7 @@ impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usiz
         } else {
             T::ONE
         };
-        let pivots = (group.lanes.first, k);
+        let pivots = (group.lanes.first, k, turns);
         self.pass::<N, true, AHEAD>(front, line, pivots, inverse, next, &mut value);
         if is_own {
             self.finish(chunk, rhs, e, value);
@@ -193,17 +209,22 @@ impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usiz
     }
 
     /// The products of the rows of a spread panel with the unknowns of the rows below, which are waited for, each in the
-    /// lane of its row. The front has rows below; all lanes of a warp call it.
+    /// lane of its row. No lane of the warp has more than `turns` entries, which is the same for all; all lanes of a warp call it.
     #[inlined]
-    fn products_below<const N: usize>(self, sides: Sides, front: Front, spread: Spread) -> [T; N] {
+    fn products_below<const N: usize>(
+        self,
+        sides: Sides,
+        front: Front,
+        (spread, turns): (Spread, u32),
+    ) -> [T; N] {
         let mut sums = [T::ZERO; N];
         let mut entries = self.read_below(front, spread, 0);
         let mut unknowns = self.unknowns_below(front, spread, 0);
         let mut p = 0;
-        while spread.reaches(p, front.c) {
+        while p < turns {
             let (now, of_now) = (entries, unknowns);
             let after = p + BELOW as u32;
-            if spread.reaches(after, front.c) {
+            if after < turns {
                 entries = self.read_below(front, spread, after);
                 unknowns = self.unknowns_below(front, spread, after);
             }

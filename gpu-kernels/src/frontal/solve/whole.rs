@@ -91,7 +91,8 @@ impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usiz
         value: &mut [T; N],
     ) {
         let first = (t & 1) * TILE;
-        self.eliminate::<N, BACK, FAR_AHEAD>(front, line, count, next, value, |_, r, p| {
+        let counts = (count, count);
+        self.eliminate::<N, BACK, FAR_AHEAD>(front, line, counts, next, value, |_, r, p| {
             // Behind the last pivot nothing was shown, and no row has an entry.
             let p = if p < count { p } else { 0 };
             self.values.get(self.shown::<N>(group, first + p) + r)
@@ -140,7 +141,7 @@ impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usiz
                 self.pass::<N, false, FAR_AHEAD>(
                     front,
                     own_line,
-                    (0, count),
+                    (0, count, count),
                     inverse,
                     own_next,
                     &mut value,
@@ -292,7 +293,7 @@ impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usiz
                 self.pass::<N, true, FAR_AHEAD>(
                     front,
                     own_line,
-                    (0, count),
+                    (0, count, count),
                     inverse,
                     own_next,
                     &mut value,

@@ -5,6 +5,7 @@
 
 mod launch;
 mod links;
+mod packs;
 mod plan;
 mod shares;
 mod symmetric;

@@ -1,6 +1,6 @@
 //! What a solve on the device does in which order: lists that depend on the tree and the placement alone.
 //!
-//! A front is a task of a warp if it is small, else of a block; one of many rows or pivots is a task of a block for each strip of
+//! A front is a task of a warp if it is small, for one right-hand side together with others (see [`packs`](super::packs)), else of a block; one of many rows or pivots is a task of a block for each strip of
 //! 64 rows. Tasks stand in the order of the longest path that is left, with which none comes before one that it waits for.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -14,6 +14,7 @@ use luge_sparse::CompressedPattern;
 use luge_sparse::etree::{NONE, inverse};
 
 use super::links::{LinkLists, LinkRecords};
+use super::packs::{Pack, packed};
 use super::shares::{ListsOfOne, ShareLists};
 use crate::gpu::classes::SolveClass;
 use crate::gpu::cost::{DeviceCosts, longest_first_key};
@@ -27,8 +28,8 @@ use crate::tree::{AssemblyTree, Front};
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Lists {
     pub levels: Vec<Level>,
-    pub warps_up: Vec<u32>,
-    pub warps_down: Vec<u32>,
+    pub warps_up: Vec<Pack>,
+    pub warps_down: Vec<Pack>,
     pub blocks_up: Vec<LargeTask>,
     pub blocks_down: Vec<LargeTask>,
     pub singles: Vec<Single>,
@@ -78,10 +79,20 @@ pub(in crate::gpu) struct SolveRecords {
     links: Vec<LinkRecords>,
     /// Those by which tasks are ordered.
     costs: DeviceCosts,
-    num_warp_tasks: u32,
-    num_block_tasks: u32,
+    num_tasks: NumTasks,
     /// Whether a task is one of a strip.
     has_strips: bool,
+}
+
+/// How much there is to do in one direction.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct NumTasks {
+    /// Small fronts.
+    small: u32,
+    /// Tasks of warps for one right-hand side, the more of both directions.
+    packs: u32,
+    /// Tasks of blocks for one right-hand side.
+    blocks: u32,
 }
 
 /// Everything about a solve that does not depend on values; see the module.
@@ -100,10 +111,7 @@ pub(in crate::gpu) struct SolvePlan {
     pub(super) links: Vec<LinkLists>,
     /// Those for Bᵀ where they are others.
     transposed: Option<Transposed>,
-    /// Most tasks of warps in one list.
-    num_warp_tasks: u32,
-    /// Most tasks of blocks in one list.
-    num_block_tasks: u32,
+    num_tasks: NumTasks,
     /// Whether a task is one of a strip.
     pub(super) has_strips: bool,
 }
@@ -159,8 +167,8 @@ impl DeviceLists {
     pub fn upload<'a>(uploads: &mut Uploads<'a>, lists: &'a Lists) -> Result<Self, DeviceError> {
         Ok(Self {
             levels: uploads.add_records(&lists.levels)?,
-            warps_up: uploads.add(&lists.warps_up)?,
-            warps_down: uploads.add(&lists.warps_down)?,
+            warps_up: uploads.add(lists.warps_up.as_flattened())?,
+            warps_down: uploads.add(lists.warps_down.as_flattened())?,
             blocks_up: uploads.add_records(&lists.blocks_up)?,
             blocks_down: uploads.add_records(&lists.blocks_down)?,
             singles: uploads.add_records(&lists.singles)?,
@@ -205,10 +213,10 @@ impl DeviceLists {
 }
 
 /// Tasks in the order of their levels, those of a level by the path that is left, the longest first.
-struct TaskList<V> {
-    tasks: Vec<V>,
+pub(super) struct TaskList<V> {
+    pub tasks: Vec<V>,
     /// Where each level begins, and the end of the last.
-    level_ptr: Vec<u32>,
+    pub level_ptr: Vec<u32>,
 }
 
 impl<V: Copy + Send + Sync> TaskList<V> {
@@ -338,19 +346,17 @@ impl SolveRecords {
         };
         let lists = || {
             let forest = LeveledForest::new(symbolic, &levels, costs, threads);
-            let counts = [&forest.warps_up.level_ptr, &forest.blocks_up.level_ptr];
-            let counts = counts.map(|ptr| ptr[ptr.len() - 1]);
-            (forest.lists(slots, placement.coupling, false), counts)
+            let lists = forest.lists(slots, placement.coupling, false);
+            (lists, forest.num_tasks())
         };
         let records = || front_records(tree, slots, threads);
         let exponents = || coupling_exponents(placement, threads);
-        let ((gather, fronts), (coupling_exponents, (lists, counts))) = both(
+        let ((gather, fronts), (coupling_exponents, (lists, num_tasks))) = both(
             threads,
             || both(threads, || contributions(tree), records),
             || both(threads, exponents, lists),
         );
         let (gather_ptr, carry_to) = gather;
-        let [num_warp_tasks, num_block_tasks] = counts;
         let has_strips = lists.has_strips();
         let (lists, links) = match links {
             Some(_) => (Lists::default(), lists.links()),
@@ -366,8 +372,7 @@ impl SolveRecords {
             links,
             levels: of_blocks.is_some().then_some(levels),
             costs: *costs,
-            num_warp_tasks,
-            num_block_tasks,
+            num_tasks,
         }
     }
 }
@@ -420,8 +425,7 @@ impl SolvePlan {
                 .collect::<Result<_, _>>()?,
             transposed: levels
                 .map(|levels| Transposed::new(levels, placement.coupling, &records.costs)),
-            num_warp_tasks: records.num_warp_tasks,
-            num_block_tasks: records.num_block_tasks,
+            num_tasks: records.num_tasks,
             has_strips: records.has_strips,
         })
     }
@@ -448,12 +452,16 @@ impl SolvePlan {
 
     /// Blocks of a grid for `nrhs` right-hand sides if `resident` fit on the device.
     pub(super) fn blocks(&self, resident: u32, n: usize, nrhs: usize) -> u32 {
-        let shares = if nrhs == 1 {
-            1
-        } else {
-            (nrhs.next_multiple_of(MANY) / OF_THREAD) as u32
+        let NumTasks {
+            small,
+            packs,
+            blocks,
+        } = self.num_tasks;
+        let (warp_tasks, shares) = match nrhs {
+            1 => (packs, 1),
+            _ => (small, (nrhs.next_multiple_of(MANY) / OF_THREAD) as u32),
         };
-        let useful = useful_blocks(self.num_warp_tasks, self.num_block_tasks, n, shares);
+        let useful = useful_blocks(warp_tasks, blocks, n, shares);
         // One where none fits, which the launch then reports.
         useful.min(resident).max(1)
     }
@@ -475,8 +483,8 @@ struct LeveledForest<'a, S: Storage> {
     symbolic: &'a Symbolic<S>,
     levels: &'a [u32],
     classes: Vec<SolveClass>,
-    warps_up: TaskList<u32>,
-    warps_down: TaskList<u32>,
+    warps_up: TaskList<Pack>,
+    warps_down: TaskList<Pack>,
     blocks_up: TaskList<LargeTask>,
     blocks_down: TaskList<LargeTask>,
     num_levels: u32,
@@ -526,6 +534,16 @@ impl<'a, S: Storage> LeveledForest<'a, S> {
             blocks_up,
             blocks_down,
             num_levels,
+        }
+    }
+
+    fn num_tasks(&self) -> NumTasks {
+        let of_class = |&class: &SolveClass| class == SolveClass::Small;
+        let small = self.classes.iter().copied().filter(of_class).count();
+        NumTasks {
+            small: small as u32,
+            packs: self.warps_up.tasks.len().max(self.warps_down.tasks.len()) as u32,
+            blocks: self.blocks_up.tasks.len() as u32,
         }
     }
 
@@ -618,7 +636,7 @@ fn tasks_by_paths(
     left: &[[f64; 2]],
     down: bool,
     threads: usize,
-) -> (TaskList<u32>, TaskList<LargeTask>) {
+) -> (TaskList<Pack>, TaskList<LargeTask>) {
     let mut warps = Vec::with_capacity(levels.len());
     let mut blocks = Vec::new();
     for (s, front) in tree.fronts().iter().enumerate().rev() {
@@ -649,7 +667,10 @@ fn tasks_by_paths(
     let num_levels = num_levels as usize;
     both(
         threads,
-        || TaskList::new(&warps, num_levels, threads),
+        || {
+            let warps = TaskList::new(&warps, num_levels, threads);
+            packed(&warps, tree.fronts(), down)
+        },
         || TaskList::new(&blocks, num_levels, threads),
     )
 }
@@ -794,6 +815,8 @@ fn coupling_exponents(placement: &Placement<'_>, threads: usize) -> Vec<i32> {
 
 #[cfg(test)]
 mod tests {
+    use luge_gpu_kernels::frontal::solve::layout::NO_FRONT;
+
     use super::*;
     use crate::gpu::plan::tests::{ROOT, tree_of};
 
@@ -848,9 +871,13 @@ mod tests {
         let forest = LeveledForest::new(&tree, &levels, &costs, 1);
         // A front takes 400, a pivot 20, and each 32 of them 500: 420, 440, 440; 420, 1020; 420, 1560; 2140; 500.
         // To the root 1300, 880, 440; 1440, 1020; 1980; 500.
-        assert_eq!(forest.warps_up.tasks, [5, 3, 0, 4, 1, 8, 2]);
+        const NO: u32 = NO_FRONT;
+        // Front 4 is as large as a warp; 0 is below 1, 1 below 2.
+        let up = [[5, 3, 0, NO], [4; 4], [1, 8, NO, NO], [2, NO, NO, NO]];
+        assert_eq!(forest.warps_up.tasks, up);
         // To the farthest leaf 420, 860, 1300; 420, 1440; 420; 500.
-        assert_eq!(forest.warps_down.tasks, [4, 2, 1, 8, 5, 3, 0]);
+        let down = [[4; 4], [2, NO, NO, NO], [1, 8, 5, 3], [0, NO, NO, NO]];
+        assert_eq!(forest.warps_down.tasks, down);
         let whole = |front| LargeTask {
             front,
             strip: WHOLE,

@@ -1,10 +1,12 @@
-//! Who works on what for several right-hand sides: threads have two of them each, so a front is several tasks.
+//! Who works on what for several right-hand sides: threads have two of them each, so a front is several tasks, and a warp works on one
+//! front at a time.
 
 use luge_device::{Buffer, DeviceError, RecordBuffer, Stream};
 use luge_gpu_kernels::frontal::solve::layout::{
     LargeTask, Level, ListsBuffers, MOST_SHARES, WHOLE, shares_of_block, shares_of_warp,
 };
 
+use super::packs::{Pack, fronts_of};
 use super::plan::Lists;
 use crate::tree::AssemblyTree;
 
@@ -19,15 +21,14 @@ pub(super) struct ShareLists {
 }
 
 /// The tasks that take the place of each, and the number of tasks before each and of all.
-fn in_shares<V: Copy>(
+fn in_shares<V, W, I: Iterator<Item = W>>(
     tasks: &[V],
-    count: impl Fn(&V) -> u32,
-    share: impl Fn(&V, u32) -> V,
-) -> (Vec<V>, Vec<u32>) {
+    of_task: impl Fn(&V) -> I,
+) -> (Vec<W>, Vec<u32>) {
     let (mut shares, mut before) = (Vec::with_capacity(tasks.len()), Vec::new());
     for task in tasks {
         before.push(shares.len() as u32);
-        shares.extend((0..count(task)).map(|number| share(task, number)));
+        shares.extend(of_task(task));
     }
     before.push(shares.len() as u32);
     (shares, before)
@@ -37,7 +38,7 @@ fn in_shares<V: Copy>(
 #[derive(Debug)]
 pub(super) struct ListsOfOne {
     levels: Vec<Level>,
-    warps: [Vec<u32>; 2],
+    warps: [Vec<Pack>; 2],
     blocks: [Vec<LargeTask>; 2],
 }
 
@@ -60,23 +61,26 @@ impl ShareLists {
         down: Option<&[Level]>,
     ) -> Result<Self, DeviceError> {
         let rows = |front: u32| tree.fronts()[front as usize].size();
-        let warps = |fronts: &Vec<u32>| {
-            let share = |&front: &u32, share| {
+        let warps = |packs: &Vec<Pack>| {
+            let of_front = |front: u32| {
                 let first = front.checked_mul(MOST_SHARES);
-                first.expect("a device has memory for fewer than 2²⁹ fronts") + share
+                let first = first.expect("a device has memory for fewer than 2²⁹ fronts");
+                (0..shares_of_warp(rows(front))).map(move |share| first + share)
             };
-            in_shares(fronts, |&s| shares_of_warp(rows(s)), share)
+            in_shares(packs, |pack| fronts_of(*pack).flat_map(of_front))
         };
         let blocks = |tasks: &Vec<LargeTask>| {
-            let count = |task: &LargeTask| match task.strip {
-                WHOLE => shares_of_block(rows(task.front)),
-                _ => 1,
+            let of_task = |&task: &LargeTask| {
+                let count = match task.strip {
+                    WHOLE => shares_of_block(rows(task.front)),
+                    _ => 1,
+                };
+                (0..count).map(move |share| LargeTask {
+                    strip: task.strip - share,
+                    ..task
+                })
             };
-            let share = |task: &LargeTask, share| LargeTask {
-                strip: task.strip - share,
-                ..*task
-            };
-            in_shares(tasks, count, share)
+            in_shares(tasks, of_task)
         };
         let [(warps_up, before_warps_up), (warps_down, before_warps_down)] =
             of_one.warps.each_ref().map(warps);

@@ -53,11 +53,8 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
             let report = self.workspace.report()?;
             searched.has_factors = report.count(words::NUM_SEARCHED) == 0;
             searched.has_changed |= !searched.has_factors;
-            let max_b = report.extreme(words::MAX_B);
             if rule.small > RealScalar::from_f64(0.0)
-                && max_b.is_finite()
-                && max_b > 0.0
-                && max_b != self.scale
+                && let Some(max_b) = report.other_scale(self.scale)
             {
                 self.scale = max_b;
                 is_old = false;

@@ -40,15 +40,17 @@ pub static MODULE: luge_kernel::host::KernelModule = luge_kernel::host::KernelMo
 /// Each is decompressed once a process, whichever device asks for it.
 #[cfg(all(feature = "ptx", not(target_arch = "nvptx64")))]
 static IMAGES: [luge_kernel::host::PtxImage; 2] = {
-    use luge_kernel::host::{Ptx, PtxImage};
+    use luge_kernel::host::{Binaries, Ptx, PtxImage};
     [
         PtxImage {
             sm: 80,
             ptx: Ptx::compressed(include_bytes!("../ptx/sm_80.br")),
+            binaries: None,
         },
         PtxImage {
             sm: 90,
             ptx: Ptx::compressed(include_bytes!("../ptx/sm_90.br")),
+            binaries: Some(Binaries::compressed(include_bytes!("../ptx/sm_90.bin.br"))),
         },
     ]
 };

@@ -67,6 +67,24 @@ fn entry_name(line: &str) -> Option<&str> {
     Some(rest.split(['(', ' ']).next().unwrap_or(rest))
 }
 
+/// The text without the entry points whose names are not `wanted`.
+pub fn only(ptx: &str, wanted: impl Fn(&str) -> bool) -> String {
+    let mut left = String::new();
+    let (mut within, mut is_wanted) = (false, true);
+    for line in ptx.split_inclusive('\n') {
+        if let Some(name) = entry_name(line) {
+            (within, is_wanted) = (true, wanted(name));
+        }
+        if is_wanted {
+            left += line;
+        }
+        if within && line.starts_with('}') {
+            (within, is_wanted) = (false, true);
+        }
+    }
+    left
+}
+
 /// The entry points of `ptx`.
 pub fn entries(ptx: &str) -> Entries {
     let mut entries = Entries::new();
@@ -173,6 +191,22 @@ mod tests {
         ]);
         assert_eq!(entries(PTX), expected);
         assert_eq!(entries(&apply_launch_bounds(PTX).unwrap()), expected);
+    }
+
+    #[test]
+    fn wanted_entries_are_left() {
+        let text = apply_launch_bounds(PTX).unwrap();
+        let [a, b] = ["a", "b"].map(|wanted| only(&text, |name| name == wanted));
+        assert_eq!(entries(&a).into_keys().collect::<Vec<_>>(), ["a"]);
+        assert_eq!(entries(&b).into_keys().collect::<Vec<_>>(), ["b"]);
+        for left in [&a, &b] {
+            assert!(left.starts_with(".version 7.8\n"), "{left}");
+        }
+        assert!(a.contains("a_param_2") && !a.contains("%p"), "{a}");
+        assert!(!b.contains("a_param_2") && b.contains("%p"), "{b}");
+        assert_eq!(a.len() + b.len(), text.len() + ".version 7.8\n".len());
+        assert_eq!(only(&text, |_| true), text);
+        assert_eq!(only(&text, |_| false), ".version 7.8\n");
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub fn write(folder: &Path, texts: &BTreeMap<String, String>) -> Result<()> {
         let packed = packed
             .map_err(anyhow::Error::msg)
             .with_context(|| name.clone())?;
-        fs::write(folder.join(file(name)), compressed(&packed)?)?;
+        fs::write(folder.join(file(name)), compressed(packed.as_bytes())?)?;
     }
     Ok(())
 }
@@ -49,7 +49,11 @@ pub fn read<'a>(
         // Embedded images are never given back either.
         let ptx = Ptx::compressed(stream.leak());
         let sm = compute_capability(name)?;
-        images.push(PtxImage { sm, ptx });
+        images.push(PtxImage {
+            sm,
+            ptx,
+            binaries: None,
+        });
         read.push(name);
     }
     let module = KernelModule {
@@ -72,16 +76,16 @@ fn compute_capability(name: &str) -> Result<u32> {
     parsed.with_context(|| format!("{name} names no compute capability"))
 }
 
-/// The smallest Brotli stream of a text.
-fn compressed(text: &str) -> Result<Vec<u8>> {
+/// The smallest Brotli stream of a text or of other bytes.
+pub fn compressed(bytes: &[u8]) -> Result<Vec<u8>> {
     let params = BrotliEncoderParams {
         quality: 11,
         lgwin: 24,
-        size_hint: text.len(),
+        size_hint: bytes.len(),
         ..BrotliEncoderParams::default()
     };
     let mut stream = Vec::new();
-    brotli::BrotliCompress(&mut text.as_bytes(), &mut stream, &params)?;
+    brotli::BrotliCompress(&mut &*bytes, &mut stream, &params)?;
     Ok(stream)
 }
 

@@ -3,6 +3,7 @@
 //! One file a command. This crate depends on no crate of Luge, so that it builds and can repair
 //! things when the rest does not compile (when the generated PTX is missing, for one).
 
+mod binaries;
 mod capi;
 mod casadi_test;
 mod check_images;

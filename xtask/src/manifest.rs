@@ -21,6 +21,9 @@ pub struct Manifest {
     pub sources_sha256: String,
     /// The images by name (`sm_80`).
     pub images: BTreeMap<String, Image>,
+    /// The binaries made of one of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub binaries: Option<Binaries>,
     /// Spills that are known and accepted. Written by hand; kept when the PTX is made anew.
     #[serde(default)]
     pub allowed_spills: Vec<AllowedSpill>,
@@ -35,6 +38,19 @@ pub struct Image {
     pub sha256: String,
     /// Entry points and the types of their parameters.
     pub entries: Entries,
+}
+
+/// Binaries of kernels.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Binaries {
+    /// File name, beside the manifest.
+    pub file: String,
+    /// SHA-256 of what it unpacks to.
+    pub sha256: String,
+    /// The assembler that made them.
+    pub assembler: String,
+    /// The kernels, in order.
+    pub kernels: Vec<String>,
 }
 
 /// A kernel that may spill registers to memory.
@@ -91,6 +107,7 @@ mod tests {
             flags: vec![],
             sources_sha256: String::new(),
             images: BTreeMap::new(),
+            binaries: None,
             allowed_spills: vec![AllowedSpill {
                 kernel: "k".into(),
                 target: "sm_80".into(),

@@ -6,6 +6,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail};
 
+use crate::binaries;
 use crate::check_images;
 use crate::images;
 use crate::manifest::{Image, Manifest};
@@ -101,7 +102,10 @@ fn generate(workspace: &Workspace, kernels: KernelCrate) -> Result<()> {
     for image in described.values() {
         println!("{}: {} entry points", image.file, image.entries.len());
     }
+    let assembled = binaries::assemble(workspace, kernels, &texts[binaries::IMAGE])?;
+    let binaries = binaries::write(workspace, kernels, &assembled)?;
     let manifest = Manifest {
+        binaries,
         compiler: toolchain.version,
         flags: recorded_flags(),
         sources_sha256,
@@ -117,7 +121,7 @@ fn generate(workspace: &Workspace, kernels: KernelCrate) -> Result<()> {
         kernels,
         (&manifest, &texts),
         &IMAGES,
-        &mut failures,
+        (assembled.usages, &mut failures),
     )?;
     if !failures.is_empty() {
         bail!("the PTX is written, but\n  {}", failures.join("\n  "));
@@ -290,12 +294,18 @@ fn check(workspace: &Workspace, kernels: KernelCrate, images: &[(&str, &[&str])]
             &mut failures,
         );
     }
+    let mut usages = Vec::new();
+    if images.iter().any(|(name, _)| *name == binaries::IMAGE) {
+        let assembled = binaries::assemble(workspace, kernels, &texts[binaries::IMAGE])?;
+        binaries::check(workspace, kernels, manifest.binaries.as_ref(), &assembled)?;
+        usages = assembled.usages;
+    }
     check_usage(
         workspace,
         kernels,
         (&manifest, &texts),
         images,
-        &mut failures,
+        (usages, &mut failures),
     )?;
     if !failures.is_empty() {
         bail!(
@@ -377,24 +387,34 @@ fn first_difference(committed: &str, built: &str) -> Option<String> {
 }
 
 /// Assembles images for their targets, prints what the kernels use, and finds spills that the
-/// manifest does not list.
+/// manifest does not list. What those with binaries use on their target is known already.
 fn check_usage(
     workspace: &Workspace,
     kernels: KernelCrate,
     (manifest, texts): (&Manifest, &BTreeMap<String, String>),
     images: &[(&str, &[&str])],
-    failures: &mut Vec<String>,
+    (of_binaries, failures): (Vec<ptxas::Usage>, &mut Vec<String>),
 ) -> Result<()> {
+    let mut of_binaries = Some(of_binaries);
     let ptxas = ptxas::install(workspace)?;
     let scratch = workspace.target.join("ptx");
     let mut rows: BTreeMap<String, Vec<ptxas::Usage>> = BTreeMap::new();
     let mut targets = Vec::new();
     for &(name, image_targets) in images {
         let file = scratch.join(format!("{}-{name}.ptx", kernels.package));
-        fs::write(&file, &texts[name])?;
         for target in image_targets {
             targets.push(*target);
-            for usage in ptxas::assemble(&ptxas, &file, target, &scratch)? {
+            let binary = scratch.join(format!("{target}.cubin"));
+            let (known, left) = if *target == binaries::IMAGE {
+                let is_left = |entry: &str| !binaries::of(kernels).contains(&entry);
+                let known = of_binaries.take().unwrap_or_default();
+                (known, check_images::only(&texts[name], is_left))
+            } else {
+                (Vec::new(), texts[name].clone())
+            };
+            fs::write(&file, left)?;
+            let assembled = ptxas::assemble(&ptxas, &file, target, &binary)?;
+            for usage in assembled.into_iter().chain(known) {
                 let spilled = usage.spill_store_bytes + usage.spill_load_bytes;
                 if spilled > 0 && !manifest.allows_spill(&usage.kernel, target, spilled) {
                     failures.push(format!(
@@ -469,6 +489,7 @@ mod tests {
             .map(|(name, _)| (name.to_owned(), text.clone()))
             .into();
         let mut manifest = Manifest {
+            binaries: None,
             compiler: toolchain::CompilerVersion {
                 rustc: String::new(),
                 llvm: String::new(),

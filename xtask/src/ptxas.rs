@@ -80,11 +80,19 @@ fn find_file(folder: &Path, name: &str) -> Option<PathBuf> {
     None
 }
 
-/// Assembles `ptx` for `target` (as `sm_90`), and answers what each kernel uses, by name.
-pub fn assemble(ptxas: &Path, ptx: &Path, target: &str, scratch: &Path) -> Result<Vec<Usage>> {
+/// What ptxas says of its version, as `Cuda compilation tools, release 13.0, V13.0.88`.
+pub fn version(ptxas: &Path) -> Result<String> {
+    let answer = process::output(Command::new(ptxas).arg("--version"));
+    let answer = answer.with_context(|| format!("{} does not start", ptxas.display()))?;
+    let line = answer.lines().find(|line| line.contains("release"));
+    Ok(line.context("ptxas tells no version")?.to_owned())
+}
+
+/// Assembles `ptx` for `target` (as `sm_90`) into the file `binary`, and answers what each kernel uses, by name.
+pub fn assemble(ptxas: &Path, ptx: &Path, target: &str, binary: &Path) -> Result<Vec<Usage>> {
     let output = Command::new(ptxas)
         .args(["-v", "-arch", target, "-o"])
-        .arg(scratch.join(format!("{target}.cubin")))
+        .arg(binary)
         .arg(ptx)
         .output()
         .with_context(|| format!("{} does not start", ptxas.display()))?;

@@ -71,7 +71,12 @@ fn collect(root: &Path, folder: &Path, files: &mut Vec<String>) -> Result<()> {
 
 /// SHA-256 of `text`, in hexadecimal.
 pub fn hash_text(text: &str) -> String {
-    hex(&Sha256::digest(text))
+    hash_bytes(text.as_bytes())
+}
+
+/// SHA-256 of `bytes`, in hexadecimal.
+pub fn hash_bytes(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -27,6 +27,56 @@ pub struct PtxImage {
     pub sm: u32,
     /// PTX text.
     pub ptx: Ptx,
+    /// Binaries of some of its kernels, those that a driver takes long to compile.
+    pub binaries: Option<Binaries>,
+}
+
+/// Binaries of kernels for the compute capability of their image, or a later one of the same major number, in one Brotli stream; unpacked
+/// at most once a process.
+///
+/// What is compressed is, for each kernel, its name, the number of bytes of its binary in decimal, each followed by a line feed, and
+/// these bytes.
+pub struct Binaries {
+    stream: &'static [u8],
+    unpacked: OnceLock<Option<Vec<u8>>>,
+}
+
+impl Binaries {
+    /// Those in a Brotli stream (RFC 7932), as `cargo xtask ptx` makes it.
+    pub const fn compressed(stream: &'static [u8]) -> Self {
+        Self {
+            stream,
+            unpacked: OnceLock::new(),
+        }
+    }
+
+    /// Names and binaries, up to what is not as it should be. `decompress` reads a Brotli stream for the first one who asks, and
+    /// answers `None` to what is none; then there are no binaries.
+    pub fn all(
+        &self,
+        decompress: impl FnOnce(&[u8]) -> Option<Vec<u8>>,
+    ) -> impl Iterator<Item = (&str, &[u8])> {
+        let unpacked = self.unpacked.get_or_init(|| decompress(self.stream));
+        let mut left = unpacked.as_deref().unwrap_or_default();
+        core::iter::from_fn(move || {
+            let mut line = || {
+                let end = left.iter().position(|&byte| byte == b'\n')?;
+                let line = core::str::from_utf8(&left[..end]).ok()?;
+                left = &left[end + 1..];
+                Some(line)
+            };
+            let (name, bytes) = (line()?, line()?.parse().ok()?);
+            let (binary, behind) = left.split_at_checked(bytes)?;
+            left = behind;
+            Some((name, binary))
+        })
+    }
+}
+
+impl core::fmt::Debug for Binaries {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "Binaries({} bytes)", self.stream.len())
+    }
 }
 
 /// PTX text as it lies in the program.

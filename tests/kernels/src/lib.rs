@@ -22,10 +22,12 @@ static IMAGES: [luge_kernel::host::PtxImage; 2] = {
         PtxImage {
             sm: 80,
             ptx: Ptx::compressed(include_bytes!("../ptx/sm_80.br")),
+            binaries: None,
         },
         PtxImage {
             sm: 90,
             ptx: Ptx::compressed(include_bytes!("../ptx/sm_90.br")),
+            binaries: None,
         },
     ]
 };

@@ -1,7 +1,7 @@
 //! PTX is packed by `cargo xtask ptx` and read by `luge_kernel::host`: what comes out is what went in.
 
 use brotli::enc::BrotliEncoderParams;
-use luge_kernel::host::{KernelModule, Ptx, PtxImage};
+use luge_kernel::host::{Binaries, KernelModule, Ptx, PtxImage};
 use proptest::prelude::*;
 
 #[path = "../../../xtask/src/pack.rs"]
@@ -19,6 +19,7 @@ fn module(images: &[(u32, &str)]) -> KernelModule {
         PtxImage {
             sm,
             ptx: Ptx::compressed(stream.leak()),
+            binaries: None,
         }
     });
     KernelModule {
@@ -129,12 +130,14 @@ fn images_without_their_base_are_refused() {
     let plain = PtxImage {
         sm: 90,
         ptx: Ptx::Text("a\n"),
+        binaries: None,
     };
     let images = vec![
         plain,
         PtxImage {
             sm: 80,
             ptx: Ptx::compressed(b"no stream"),
+            binaries: None,
         },
     ]
     .leak();
@@ -221,4 +224,35 @@ fn the_first_line_says_what_follows() {
     for packed in ["", "whole", "Whole\n", "patch\n", "patch x\n", "patch -1\n"] {
         assert_eq!(of_patch(packed), None, "{packed:?}");
     }
+}
+
+#[test]
+fn binaries_are_read_up_to_the_first_that_is_not_whole() {
+    let read = |unpacked: Option<&[u8]>| {
+        let binaries = Binaries::compressed(b"stream");
+        let decompress = |stream: &[u8]| {
+            assert_eq!(stream, b"stream");
+            unpacked.map(<[u8]>::to_vec)
+        };
+        let owned = |(name, binary): (&str, &[u8])| (name.to_owned(), binary.to_vec());
+        let found: Vec<_> = binaries.all(decompress).map(owned).collect();
+        // What is unpacked once is not unpacked again.
+        let again = binaries.all(|_| panic!("unpacked twice")).map(owned);
+        assert_eq!(again.collect::<Vec<_>>(), found);
+        found
+    };
+    let [first, second] = [("lu", b"\n\0\n"), ("solve", b"1\n2")]
+        .map(|(name, binary)| (name.to_owned(), binary.to_vec()));
+    let whole = b"lu\n3\n\n\0\nsolve\n3\n1\n2";
+    assert_eq!(read(Some(whole)), [first.clone(), second]);
+    for damaged in [
+        &whole[..whole.len() - 1],
+        b"lu\n3\n\n\0\nsolve\nthree\n1\n2",
+        b"lu\n3\n\n\0\nsolve",
+        b"lu\n3\n\n\0\n\xff\n1\n1",
+    ] {
+        assert_eq!(read(Some(damaged)), [first.clone()], "{damaged:?}");
+    }
+    assert_eq!(read(Some(b"")), []);
+    assert_eq!(read(None), []);
 }

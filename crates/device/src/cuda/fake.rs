@@ -29,6 +29,7 @@ use cudarc::driver::sys::{
 const INVALID_VALUE: u32 = 1;
 const OUT_OF_MEMORY: u32 = 2;
 const INVALID_DEVICE: u32 = 101;
+const NO_BINARY_FOR_GPU: u32 = 209;
 const INVALID_PTX: u32 = 218;
 const INVALID_CONTEXT: u32 = 201;
 const INVALID_HANDLE: u32 = 400;
@@ -71,6 +72,9 @@ pub(super) struct State {
     pub(super) log: &'static str,
     /// The texts of the modules loaded.
     pub(super) texts: Vec<String>,
+    /// Whether binaries are modules, and those loaded, up to the NUL that they end with here.
+    pub(super) takes_binaries: bool,
+    pub(super) binaries: Vec<String>,
     /// The call whose callers wait for each other, and where.
     pub(super) together: Option<(&'static str, Arc<Meeting>)>,
     /// The call to fail: its name (or any, where empty), after how many such calls, with which code.
@@ -165,6 +169,8 @@ impl State {
             launches: Vec::new(),
             dynamic_limit: 0,
             texts: Vec::new(),
+            takes_binaries: true,
+            binaries: Vec::new(),
             together: None,
             context,
             retained: 0,
@@ -574,6 +580,14 @@ driver! {
         option_values: *mut *mut c_void,
     ) {
         let text = CStr::from_ptr(image.cast());
+        if text.to_bytes().starts_with(b"\x7fELF") {
+            if !state.takes_binaries {
+                return Err(NO_BINARY_FOR_GPU);
+            }
+            state.binaries.push(text.to_str().unwrap().to_owned());
+            *module = state.handle();
+            return Ok(());
+        }
         if !text.to_bytes().starts_with(b".version") {
             assert_eq!(num_options, 2);
             assert_eq!(*options, CUjit_option::CU_JIT_ERROR_LOG_BUFFER);

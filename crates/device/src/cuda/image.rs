@@ -116,6 +116,15 @@ impl<'a> Image<'a> {
     }
 }
 
+/// The bytes in a Brotli stream.
+pub(super) fn decompressed_bytes(stream: &[u8]) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    Decompressor::new(stream, BUFFER)
+        .read_to_end(&mut bytes)
+        .ok()?;
+    Some(bytes)
+}
+
 /// The text in a Brotli stream.
 pub(super) fn decompressed(stream: &[u8]) -> Option<String> {
     // Committed PTX, packed, shrinks to a twelfth.
@@ -302,6 +311,7 @@ mod tests {
         let image = PtxImage {
             sm: 80,
             ptx: Ptx::compressed(compressed(packed).leak()),
+            binaries: None,
         };
         let module = KernelModule {
             name: "packed",

@@ -24,7 +24,7 @@ use cudarc::driver::sys::{
     self, CUdevice, CUdevice_attribute as Attribute, CUdeviceptr, CUfunction_attribute,
     CUjit_option, CUmemPool_attribute,
 };
-use luge_kernel::host::{BufferBase, KernelArg, KernelDesc, KernelModule, LaunchConfig};
+use luge_kernel::host::{Binaries, BufferBase, KernelArg, KernelDesc, KernelModule, LaunchConfig};
 
 pub(crate) use self::driver::CallError;
 use self::driver::{Driver, code};
@@ -118,6 +118,8 @@ struct Module {
     /// The target of the image.
     sm: u32,
     image: Image<'static>,
+    /// Those that the device runs.
+    binaries: Option<&'static Binaries>,
     /// One for each entry of the image.
     kernels: Vec<Slot>,
     clock: Mutex<LoadClock>,
@@ -166,6 +168,8 @@ impl Module {
                 images: module.images.iter().map(|image| image.sm).collect(),
             })?;
         let sm = image.sm;
+        let runs_binaries = sm / 10 == capability.sm() / 10;
+        let binaries = image.binaries.as_ref().filter(|_| runs_binaries);
         let text = module.ptx(image, image::decompressed);
         let text = text.ok_or(DeviceError::CorruptImage {
             module: module.name,
@@ -177,6 +181,7 @@ impl Module {
             sm,
             kernels: (0..image.len()).map(|_| Slot::default()).collect(),
             image,
+            binaries,
             clock: Mutex::default(),
         })
     }
@@ -205,6 +210,17 @@ struct Wanted {
     module: Arc<Module>,
     name: &'static str,
     entry: usize,
+}
+
+/// The driver refuses the code of a kernel.
+fn refused(kernel: &Wanted, message: String, log: String) -> DeviceError {
+    DeviceError::ModuleLoad {
+        kernel: kernel.name,
+        module: kernel.module.name,
+        sm: kernel.module.sm,
+        message,
+        log,
+    }
 }
 
 /// The version of the driver, which is not initialised for that.
@@ -927,24 +943,56 @@ impl Context {
         Ok(Arc::clone(slot.function.get_or_init(|| function)))
     }
 
-    /// Has the driver compile the one kernel.
+    /// Takes the binary of the one kernel, or has the driver compile its PTX if there is none that the driver takes.
     fn compile(&self, kernel: &Wanted) -> Result<Function, DeviceError> {
         let Wanted {
             module,
             name,
             entry,
         } = kernel;
-        let refused = |message: String, log: String| DeviceError::ModuleLoad {
-            kernel: name,
-            module: module.name,
-            sm: module.sm,
-            message,
-            log,
-        };
+        let mut binaries = module
+            .binaries
+            .into_iter()
+            .flat_map(|binaries| binaries.all(image::decompressed_bytes));
+        if let Some((_, binary)) = binaries.find(|(of, _)| of == name) {
+            // Which are read from an address of their own, as aligned as any number.
+            let words: Vec<u64> = binary
+                .chunks(size_of::<u64>())
+                .map(|chunk| {
+                    let mut word = [0; size_of::<u64>()];
+                    word[..chunk.len()].copy_from_slice(chunk);
+                    u64::from_ne_bytes(word)
+                })
+                .collect();
+            // SAFETY: the binary is whole, and the words live until the call is over.
+            match unsafe { self.load_code(kernel, words.as_ptr().cast(), binary.len()) } {
+                Ok(function) => return Ok(function),
+                Err(error) => tracing::warn!(
+                    kernel = name,
+                    %error,
+                    "the driver refuses a kernel's binary, and compiles its PTX"
+                ),
+            }
+        }
         let text = module
             .image
             .cut(*entry)
-            .map_err(|error| refused(error.to_string(), String::new()))?;
+            .map_err(|error| refused(kernel, error.to_string(), String::new()))?;
+        // SAFETY: the text ends with a NUL, and lives until the call is over.
+        unsafe { self.load_code(kernel, text.as_ptr().cast(), text.count_bytes()) }
+    }
+
+    /// Loads the code of the one kernel: a binary or PTX.
+    ///
+    /// # Safety
+    ///
+    /// The code is a whole binary, or a text that ends with a NUL; its length is for the log alone.
+    unsafe fn load_code(
+        &self,
+        kernel: &Wanted,
+        code: *const c_void,
+        bytes: usize,
+    ) -> Result<Function, DeviceError> {
         self.bind().map_err(|error| self.error(error, &[]))?;
         let start = Instant::now();
         let mut log = vec![0_u8; LOG_BYTES];
@@ -958,12 +1006,12 @@ impl Context {
             std::ptr::without_provenance_mut(LOG_BYTES),
         ];
         let mut handle = std::ptr::null_mut();
-        // SAFETY: the image is a NUL-terminated string, the two option arrays have the length
+        // SAFETY: the code is as the caller promises, the two option arrays have the length
         // given, and the log buffer has the size given; all outlive the call.
         let loaded = unsafe {
             self.driver.cuModuleLoadDataEx(
                 &mut handle,
-                text.as_ptr().cast(),
+                code,
                 2,
                 options.as_mut_ptr(),
                 values.as_mut_ptr(),
@@ -973,7 +1021,7 @@ impl Context {
             let log = CStr::from_bytes_until_nul(&log)
                 .map(|text| text.to_string_lossy().into_owned())
                 .unwrap_or_default();
-            refused(self.driver.text(error.code), log)
+            refused(kernel, self.driver.text(error.code), log)
         })?;
         let function = self.find_function(Handle(handle), kernel);
         if function.is_err() {
@@ -982,10 +1030,10 @@ impl Context {
             let _ = unsafe { self.driver.cuModuleUnload(handle) };
         }
         tracing::debug!(
-            module = module.name,
-            kernel = name,
-            sm = module.sm,
-            bytes = text.count_bytes(),
+            module = kernel.module.name,
+            kernel = kernel.name,
+            sm = kernel.module.sm,
+            bytes,
             seconds = start.elapsed().as_secs_f64(),
             "kernel loaded"
         );

@@ -3,8 +3,8 @@
 use std::sync::{Arc, OnceLock};
 
 use luge_kernel::host::{
-    KernelArg, KernelBuffer, KernelBufferMut, KernelDesc, KernelModule, LaunchConfig, LaunchTarget,
-    Ptx, PtxImage,
+    Binaries, KernelArg, KernelBuffer, KernelBufferMut, KernelDesc, KernelModule, LaunchConfig,
+    LaunchTarget, Ptx, PtxImage,
 };
 use luge_kernel::math::Complex;
 use luge_kernel::sim::Arguments;
@@ -36,6 +36,7 @@ static MODULE: KernelModule = KernelModule {
         PtxImage {
             sm: 80,
             ptx: Ptx::Text(".version 7.0"),
+            binaries: None,
         },
         PtxImage {
             sm: 90,
@@ -62,10 +63,12 @@ static MODULE: KernelModule = KernelModule {
 }
 ",
             ),
+            binaries: None,
         },
         PtxImage {
             sm: 100,
             ptx: Ptx::Text("too new"),
+            binaries: None,
         },
     ],
 };
@@ -74,6 +77,7 @@ static NEW_MODULE: KernelModule = KernelModule {
     images: &[PtxImage {
         sm: 100,
         ptx: Ptx::Text(".version 8.6"),
+        binaries: None,
     }],
 };
 static BROKEN_MODULE: KernelModule = KernelModule {
@@ -81,6 +85,7 @@ static BROKEN_MODULE: KernelModule = KernelModule {
     images: &[PtxImage {
         sm: 80,
         ptx: Ptx::Text("nonsense\n.entry axpy()\n{\n}\n"),
+        binaries: None,
     }],
 };
 
@@ -474,6 +479,56 @@ fn kernels_are_loaded_once_from_the_newest_image_that_runs() {
     );
     assert!(modules[0].seconds > 0.0);
     assert_eq!(device.module_load_seconds(), modules[0].seconds);
+}
+
+/// A module of the kernels `axpy` and `scale`, the first of which has a binary for `sm`.
+fn module_with_binary(sm: u32) -> [&'static KernelDesc; 2] {
+    let mut stream = Vec::new();
+    let binaries = b"axpy\n9\n\x7fELF axpyother\n4\n\x7fELF";
+    let params = brotli::enc::BrotliEncoderParams::default();
+    brotli::BrotliCompress(&mut &binaries[..], &mut stream, &params).unwrap();
+    let module = KernelModule {
+        name: "binaries",
+        images: vec![PtxImage {
+            sm,
+            ptx: Ptx::Text(".version 7.8\n.entry axpy()\n{\n}\n.entry scale()\n{\n}\n"),
+            binaries: Some(Binaries::compressed(stream.leak())),
+        }]
+        .leak(),
+    };
+    let module: &KernelModule = Box::leak(Box::new(module));
+    ["axpy", "scale"].map(|name| &*Box::leak(Box::new(kernel(name, module))))
+}
+
+#[test]
+fn a_kernel_with_a_binary_is_not_compiled() {
+    let device = open();
+    device.load_kernels(&module_with_binary(90)).unwrap();
+    let [binaries, texts] = fake::with(|state| [state.binaries.clone(), state.texts.clone()]);
+    assert_eq!(binaries, ["\x7fELF axpy"]);
+    assert_eq!(texts, [".version 7.8\n.entry scale()\n{\n}\n"]);
+    drop(device);
+    assert_eq!(fake::leaks(), NOTHING_LEFT);
+}
+
+#[test]
+fn binaries_for_other_devices_are_left_alone() {
+    // The double's capability is 9.0.
+    let device = open();
+    device.load_kernels(&module_with_binary(80)).unwrap();
+    assert!(fake::with(|state| state.binaries.is_empty()));
+    assert_eq!(fake::with(|state| state.texts.len()), 2);
+}
+
+#[test]
+fn a_kernel_whose_binary_is_refused_is_compiled() {
+    let device = open();
+    fake::with(|state| state.takes_binaries = false);
+    device.load_kernels(&module_with_binary(90)).unwrap();
+    assert!(fake::with(|state| state.binaries.is_empty()));
+    assert_eq!(fake::with(|state| state.texts.len()), 2);
+    drop(device);
+    assert_eq!(fake::leaks(), NOTHING_LEFT);
 }
 
 #[test]

@@ -251,7 +251,11 @@ fn binaries_are_read_up_to_the_first_that_is_not_whole() {
         b"lu\n3\n\n\0\nsolve",
         b"lu\n3\n\n\0\n\xff\n1\n1",
     ] {
-        assert_eq!(read(Some(damaged)), [first.clone()], "{damaged:?}");
+        assert_eq!(
+            read(Some(damaged)),
+            std::slice::from_ref(&first),
+            "{damaged:?}"
+        );
     }
     assert_eq!(read(Some(b"")), []);
     assert_eq!(read(None), []);

@@ -9,6 +9,7 @@ mod packs;
 mod plan;
 mod shares;
 mod symmetric;
+mod tasks;
 
 use luge_device::{Buffer, BufferViewMut, DeviceError, LaunchConfig, Stream};
 use luge_gpu_kernels::frontal::solve as kernels;

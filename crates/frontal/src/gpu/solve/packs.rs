@@ -2,7 +2,7 @@
 
 use luge_gpu_kernels::frontal::solve::layout::{NO_FRONT, PACK, groups_of_warp};
 
-use super::plan::TaskList;
+use super::tasks::TaskList;
 use crate::tree::Front;
 
 /// A task of a warp: the front of each quarter of its lanes, or [`NO_FRONT`]. Fronts of half of the lanes stand there twice, those of

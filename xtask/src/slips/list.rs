@@ -2341,8 +2341,8 @@ pub(super) const SLIPS: &[Slip] = &[
     Slip {
         name: "solve_share",
         file: "frontal/solve/small.rs",
-        within: "number: share * groups + of_warp,",
-        old: "share * groups + of_warp",
+        within: "number: share * (warp::WARP_SIZE / lanes.count) + of_warp,",
+        old: "share * (warp::WARP_SIZE / lanes.count) + of_warp",
         new: "of_warp",
         tests: ("frontal_solve", &["frontal_solve::groups"]),
         why: "all shares of a small front are the first one",

@@ -19,9 +19,9 @@
 //! those of the solution, backwards. For a symmetric B = L·D·Lᵀ both are, and downwards begins with D⁻¹: see the module
 //! `kinds`.
 //!
-//! Who works on what is planned by the host (see `luge_frontal::gpu`): a warp on a small front, or on several that do not wait for each
-//! other, a block on a larger one, or on a strip of 64 rows of a very large one. Tasks stand in lists, in an order in which none waits for a later one;
-//! worker i of n does the tasks i, i + n, … of its list, so waiting ends whatever n is. Every block does both kinds: small
+//! Who works on what is planned by the host (see `luge_frontal::gpu`): a warp on a small front, or on several that do not wait for
+//! each other, a block on a larger one, or on a strip of 64 rows of a very large one. Tasks stand in lists, in an order in which
+//! none waits for a later one; worker i of n does the tasks i, i + n, … of its list, so waiting ends whatever n is. Every block does both kinds: small
 //! fronts, which have none but small ones below them, then larger ones up and down, then small ones again. A task waits
 //! for numbers and not for other tasks: see the module `handover`. Kernels that know of strips are apart: they spill
 //! registers, and most trees have no front that is so large.

@@ -16,7 +16,7 @@ pub(super) fn fronts_of(pack: Pack) -> impl Iterator<Item = u32> {
 }
 
 /// Fronts of one size that stand side by side, and how many more there is room for.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Open {
     fronts: Vec<u32>,
     room: usize,

@@ -1,7 +1,8 @@
 //! What a solve on the device does in which order: lists that depend on the tree and the placement alone.
 //!
-//! A front is a task of a warp if it is small, for one right-hand side together with others (see [`packs`](super::packs)), else of a block; one of many rows or pivots is a task of a block for each strip of
-//! 64 rows. Tasks stand in the order of the longest path that is left, with which none comes before one that it waits for.
+//! A front is a task of a warp if it is small, for one right-hand side together with others (see [`packs`](super::packs)), else of a
+//! block; one of many rows or pivots is a task of a block for each strip of 64 rows. Tasks stand in the order of the longest path
+//! that is left, with which none comes before one that it waits for.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -86,7 +87,7 @@ pub(in crate::gpu) struct SolveRecords {
 }
 
 /// How much there is to do in one direction.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct NumTasks {
     /// Small fronts.
     small: u32,
@@ -827,6 +828,12 @@ mod tests {
         // To the farthest leaf 420, 860, 1300; 420, 1440; 420; 500.
         let down = [[4; 4], [2, NO, NO, NO], [1, 8, 5, 3], [0, NO, NO, NO]];
         assert_eq!(forest.warps_down.tasks, down);
+        let expected = NumTasks {
+            small: 7,
+            packs: 4,
+            blocks: 2,
+        };
+        assert_eq!(forest.num_tasks(), expected);
         let whole = |front| LargeTask {
             front,
             strip: WHOLE,

@@ -1205,14 +1205,23 @@ fn small_columns_are_zero_pivots() {
     let stream = &seeded_streams()[0];
     let problem =
         with_zeros(&[5, 30, 140]).with(|i, j, v| if i == j && v == 0.0 { 1e-16 } else { v });
-    for factor in [1.0, 2f64.powi(30), 2f64.powi(-30)] {
+    assert!((0.99..1.0).contains(&problem.max_b()));
+    for (factor, is_near_one) in [
+        (1.0, true),
+        (0.375, true),
+        (0.125, false),
+        (4.25, false),
+        (2f64.powi(30), false),
+        (2f64.powi(-30), false),
+    ] {
         let scaled = problem.with(|_, _, v| v * factor);
         let (mut factors, quality) = scaled
             .factorize::<f64>(stream, Limits::default(), &ACCEPT)
             .unwrap();
         assert_eq!((quality.num_zero, quality.inertia.zero), (3, 3));
         check(stream, &scaled, &factors, &quality, "small columns");
-        assert_eq!(factors.scale(), scaled.max_b());
+        let scale = if is_near_one { 1.0 } else { scaled.max_b() };
+        assert_eq!(factors.scale(), scale, "{factor}");
         let larger = scaled.with(|_, _, v| v * 1024.0);
         let quality = larger
             .refactorize(stream, Limits::default(), &mut factors, &ACCEPT)

@@ -4,9 +4,6 @@ use serde::Serialize;
 
 use crate::error::{ComputeCapability, DriverVersion};
 
-/// The [connections](Properties::connections) of a device of which nobody asks for others.
-pub(crate) const DEFAULT_CONNECTIONS: u32 = 8;
-
 /// Which machine executes the kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -56,9 +53,6 @@ pub struct Properties {
     pub cooperative_launch: bool,
     /// Whether memory is allocated and freed in stream order from a pool.
     pub stream_ordered_memory: bool,
-    /// Streams whose work goes to the device side by side; that of more waits for some of theirs. Of a GPU what the driver's
-    /// environment variable `CUDA_DEVICE_MAX_CONNECTIONS` said when the device was opened: 1 to 32, and 8 if it said nothing.
-    pub connections: u32,
 }
 
 /// Device memory at one moment, in bytes.

@@ -5,7 +5,7 @@ use luge_kernel::sim;
 #[cfg(feature = "simulator")]
 use crate::error::ComputeCapability;
 #[cfg(feature = "simulator")]
-use crate::properties::{Backend, DEFAULT_CONNECTIONS, Properties};
+use crate::properties::{Backend, Properties};
 
 /// How a simulated device behaves.
 #[derive(Clone, Debug)]
@@ -72,7 +72,6 @@ impl SimulatorOptions {
             total_bytes: self.total_bytes,
             cooperative_launch: true,
             stream_ordered_memory: true,
-            connections: DEFAULT_CONNECTIONS,
         }
     }
 }

@@ -1238,6 +1238,20 @@ impl Stream {
         self.inner.sharing > 1
     }
 
+    /// Waits for what was enqueued if it [shares](Device::create_sharing_stream) the device with others.
+    ///
+    /// To be called behind launches that take long. A driver feeds a device through few queues, 8 by default, and what waits
+    /// for such a launch would hold up in its queue what other streams enqueue after it.
+    ///
+    /// # Errors
+    /// As [`synchronize`](Self::synchronize).
+    pub fn make_way(&self) -> Result<(), DeviceError> {
+        if self.shares_device() {
+            self.synchronize()?;
+        }
+        Ok(())
+    }
+
     /// Checks a launch against the limits that both machines know.
     fn check_launch(
         &self,

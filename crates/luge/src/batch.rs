@@ -11,6 +11,8 @@
 mod device;
 
 use std::borrow::Cow;
+#[cfg(feature = "gpu")]
+use std::num::NonZero;
 use std::sync::Arc;
 
 #[cfg(feature = "gpu")]
@@ -40,9 +42,9 @@ const MAX_STREAMS: usize = 16;
 #[cfg(any(feature = "gpu", test))]
 const SHARING: usize = 6;
 
-/// Streams of a batch of few systems, at most.
+/// Streams of a batch of few systems, and on hosts with as few cores, at most.
 #[cfg(any(feature = "gpu", test))]
-const STREAMS_OF_FEW: usize = 8;
+const FEW_STREAMS: usize = 8;
 
 /// From so many systems a stream on, those that are left over at the end count for little.
 #[cfg(any(feature = "gpu", test))]
@@ -299,6 +301,8 @@ fn streams<W: Field>(
         });
     }
     let threaded = path.backend.stream().device().properties().backend == Backend::Cuda;
+    // The thread of each stream waits for the device most of the time.
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     let shares = shares(count, &fits);
     let (mut places, mut device_of) = (Vec::new(), Vec::new());
     for (number, path) in paths.iter().enumerate() {
@@ -307,8 +311,7 @@ fn streams<W: Field>(
         let affordable = (left / bytes.stream.max(1)).max(1);
         let affordable = usize::try_from(affordable).unwrap_or(usize::MAX);
         let device = path.backend.stream().device();
-        let connections = device.properties().connections as usize;
-        let num_streams = affordable.min(most_streams(connections, systems));
+        let num_streams = affordable.min(most_streams(cores, systems));
         let sharing = sharing(num_streams, systems);
         for _ in 0..num_streams {
             let stream = device.create_sharing_stream(sharing).map_err(in_batch)?;
@@ -327,12 +330,12 @@ fn streams<W: Field>(
     Ok((workers, places))
 }
 
-/// Streams that work on so many `systems` of one device, at most.
+/// Streams that work on so many `systems` of one device, at most, where the host has so many `cores`.
 #[cfg(any(feature = "gpu", test))]
-fn most_streams(connections: usize, systems: usize) -> usize {
-    let most = connections.min(MAX_STREAMS);
+fn most_streams(cores: usize, systems: usize) -> usize {
+    let most = cores.clamp(FEW_STREAMS, MAX_STREAMS);
     if systems < FEW_LEFT_OVER * most {
-        most.min(STREAMS_OF_FEW).min(systems)
+        FEW_STREAMS.min(systems)
     } else {
         most
     }
@@ -642,21 +645,18 @@ mod tests {
 
     #[test]
     fn streams_are_as_many_as_the_device_is_fed_by() {
-        for (connections, systems, expected) in [
+        for (cores, systems, expected) in [
             (8, 3, 3),
             (8, 256, 8),
-            (1, 256, 1),
+            (1, 256, 8),
             (32, 256, 16),
             (32, 64, 16),
             (32, 63, 8),
             (32, 5, 5),
             (12, 48, 12),
         ] {
-            let most = most_streams(connections, systems);
-            assert_eq!(
-                most, expected,
-                "{connections} connections, {systems} systems"
-            );
+            let most = most_streams(cores, systems);
+            assert_eq!(most, expected, "{cores} cores, {systems} systems");
         }
     }
 

@@ -258,9 +258,7 @@
 //!
 //! [`BatchFactors::refactorize`] takes the values of the next sweep.
 //!
-//! On a GPU the systems are dealt out to eight streams, which are what the driver feeds a device by. With
-//! `CUDA_DEVICE_MAX_CONNECTIONS=32` in the environment of the process sixteen streams take a batch of 64 systems or more. Circuits
-//! of 20,000 unknowns then take 0.8 of the time on an H200. It takes effect if it is set before anything in the process uses the GPU.
+//! On a GPU the systems are dealt out to eight streams, those of a batch of 64 systems or more to one for each core of the host, sixteen at most.
 //!
 //! # Data on a device
 //!

@@ -32,7 +32,7 @@ use self::image::Image;
 pub(crate) use self::staging::LEAST_STAGED;
 use self::staging::Staging;
 use crate::error::{ComputeCapability, DeviceError, DriverVersion, LaunchLimit};
-use crate::properties::{Backend, DEFAULT_CONNECTIONS, LoadedModule, MemoryInfo, Properties};
+use crate::properties::{Backend, LoadedModule, MemoryInfo, Properties};
 
 /// The oldest architecture that the kernels are built for (sm_80).
 const NEEDED_CAPABILITY: ComputeCapability = ComputeCapability { major: 8, minor: 0 };
@@ -1371,12 +1371,5 @@ fn read_properties(
         total_bytes: total_bytes as u64,
         cooperative_launch: read(Attribute::CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH)? != 0,
         stream_ordered_memory: read(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)? != 0,
-        connections: connections(std::env::var("CUDA_DEVICE_MAX_CONNECTIONS").ok().as_deref()),
     })
-}
-
-/// What the driver makes of the value of its environment variable.
-fn connections(value: Option<&str>) -> u32 {
-    let asked = value.and_then(|value| value.trim().parse().ok());
-    asked.map_or(DEFAULT_CONNECTIONS, |asked: u32| asked.clamp(1, 32))
 }

@@ -283,6 +283,19 @@ fn a_thread_that_cannot_change_its_context_keeps_it() {
 }
 
 #[test]
+fn streams_that_share_a_device_make_way() {
+    let device = open();
+    let waits = |stream: &crate::Stream| {
+        let before = calls("cuStreamSynchronize");
+        stream.make_way().unwrap();
+        calls("cuStreamSynchronize") - before
+    };
+    assert_eq!(waits(&device.create_stream().unwrap()), 0);
+    assert_eq!(waits(&device.create_sharing_stream(1).unwrap()), 0);
+    assert_eq!(waits(&device.create_sharing_stream(2).unwrap()), 1);
+}
+
+#[test]
 fn nothing_is_allocated_for_no_elements() {
     let device = open();
     let stream = device.create_stream().unwrap();
@@ -1076,18 +1089,4 @@ fn other_libraries_get_streams_and_addresses() {
     assert!(x.driver_address().is_some());
     assert_ne!(x.driver_address(), y.driver_address());
     assert_eq!(one.alloc::<f64>(0).unwrap().driver_address(), None);
-}
-
-#[test]
-fn connections_are_those_that_the_driver_is_told() {
-    for (value, expected) in [
-        (None, 8),
-        (Some("32"), 32),
-        (Some(" 12 "), 12),
-        (Some("64"), 32),
-        (Some("0"), 1),
-        (Some("many"), 8),
-    ] {
-        assert_eq!(super::connections(value), expected, "{value:?}");
-    }
 }

@@ -410,6 +410,9 @@ impl<T: DeviceScalar> Launches<'_, T> {
                 Fronts::Narrow
             };
             let goes_on = number > 0 || small_apart;
+            if goes_on {
+                stream.make_way()?;
+            }
             let blocks = if goes_on {
                 tasks.len()
             } else {
@@ -417,6 +420,7 @@ impl<T: DeviceScalar> Launches<'_, T> {
             };
             self.launch(stream, (fronts, blocks), (tasks, epoch, goes_on), kernels)?;
         }
+        stream.make_way()?;
         let Counted {
             report,
             report_on_host,

@@ -220,7 +220,7 @@ impl<T: DeviceScalar, S: Storage> Solve<'_, T, S> {
             };
             self.enqueue_launch(stream, &what, vectors)?;
         }
-        Ok(())
+        Ok(stream.make_way()?)
     }
 
     /// Enqueues a launch on these vectors.

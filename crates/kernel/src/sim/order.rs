@@ -172,10 +172,10 @@ impl Now<'_> {
         }
     }
 
-    /// The block of thread `gid`, and the thread of lane 0 of its warp.
-    pub fn warp_of(&self, gid: u32) -> (u32, u32) {
-        let block = self.block_of(gid);
-        (block, gid - (gid - block * self.block_threads) % 32)
+    /// The thread of lane 0 of the running thread's warp, and the running thread's lane.
+    pub fn lane(&self) -> (u32, u32) {
+        let lane = self.thread.linear % 32;
+        (self.thread.gid - lane, lane)
     }
 
     /// Whether accesses at `clock` of whatever lane of the warp of `block` that begins with thread `first` happened

@@ -25,7 +25,8 @@ use rustc_hash::FxHashMap;
 use super::alloc::InitMap;
 use super::engine::Engine;
 use super::fault::{Access, FaultKind};
-use super::side::Entry;
+use super::order::Now;
+use super::side::{Group, Sides};
 use crate::atomic::{Ordering, Scope};
 
 /// A source line of a kernel, as the checks carry it.
@@ -33,6 +34,9 @@ pub(crate) type Line = &'static Location<'static>;
 
 /// Marks a cell of shared memory as written.
 pub(crate) const WRITTEN: u32 = 1 << 31;
+
+/// Marks a cell with atomic accesses since the last plain write.
+pub(crate) const ATOMIC: u32 = 1 << 30;
 
 /// Cells of 4 bytes that elements have: of 4, 8 and 16 bytes.
 pub(crate) const ELEMENT_CELLS: [usize; 3] = [1, 2, 4];
@@ -45,25 +49,26 @@ pub(crate) const ELEMENT_CELLS: [usize; 3] = [1, 2, 4];
 pub(crate) struct Cell {
     /// Launch or block that the rest belongs to.
     pub stamp: u32,
-    /// Index of the side entry, 0 for none, and `WRITTEN`.
+    /// Index of the side entry, 0 for none, with `WRITTEN` and `ATOMIC`.
     side: u32,
     /// Last plain write; a clock of 0 is none.
     write_gid: u32,
     write_clock: u32,
-    /// Last plain read; a clock of 0 is none.
-    read_gid: u32,
+    /// Last plain reads, alike but for the lanes of one warp, whose lane 0 has this thread; a clock of 0 is none.
+    read_first: u32,
+    read_lanes: u32,
     read_clock: u32,
     /// Where they were; see [`Lines`].
-    write_line: u32,
-    read_line: u32,
+    write_line: u16,
+    read_line: u16,
 }
 
 /// The source lines of a launch, numbered.
 pub(crate) struct Lines {
     list: Vec<Line>,
     /// The last line whose address hashed to each place, and its number.
-    cache: [(usize, u32); 64],
-    numbers: FxHashMap<usize, u32>,
+    cache: [(usize, u16); 64],
+    numbers: FxHashMap<usize, u16>,
 }
 
 impl Lines {
@@ -76,7 +81,7 @@ impl Lines {
     }
 
     #[inline(always)]
-    fn number(&mut self, line: Line) -> u32 {
+    fn number(&mut self, line: Line) -> u16 {
         let address = ptr::from_ref(line) as usize;
         let (cached, number) = self.cache[address / 8 % 64];
         if cached == address {
@@ -86,10 +91,10 @@ impl Lines {
     }
 
     #[cold]
-    fn look_up(&mut self, address: usize, line: Line) -> u32 {
+    fn look_up(&mut self, address: usize, line: Line) -> u16 {
         let number = *self.numbers.entry(address).or_insert_with(|| {
             self.list.push(line);
-            self.list.len() as u32 - 1
+            u16::try_from(self.list.len() - 1).expect("fewer than 2^16 lines of a kernel")
         });
         self.cache[address / 8 % 64] = (address, number);
         number
@@ -105,7 +110,29 @@ impl Cell {
     }
 
     pub fn side(&self) -> usize {
-        (self.side & !WRITTEN) as usize
+        (self.side & !(WRITTEN | ATOMIC)) as usize
+    }
+
+    /// The last plain reads, if there are any.
+    fn reads(&self, now: &Now<'_>, lines: &Lines) -> Option<Group> {
+        (self.read_clock != 0).then(|| Group {
+            block: now.block_of(self.read_first),
+            first: self.read_first,
+            lanes: self.read_lanes,
+            clock: self.read_clock,
+            scope: Scope::Device,
+            line: lines.list[self.read_line as usize],
+        })
+    }
+
+    /// A plain read that is not ordered before what the running thread does now.
+    fn unordered_read(&self, now: &Now<'_>, lines: &Lines, sides: &Sides) -> Option<(u32, Line)> {
+        let last = self
+            .reads(now, lines)
+            .and_then(|reads| reads.unordered(now));
+        let others = &sides.list[self.side()].readers;
+        let found = last.into_iter().chain(others.unordered(now));
+        found.min_by_key(|e| e.gid).map(|e| (e.gid, e.line))
     }
 }
 
@@ -257,7 +284,6 @@ impl Space {
             }
             // SAFETY: the running thread stays as it is until its access is noted.
             let now = unsafe { engine.now() };
-            let (gid, clock) = now.stamp();
             if cell.write_clock != 0
                 && (self.read_only || !now.orders(cell.write_gid, cell.write_clock))
             {
@@ -265,7 +291,7 @@ impl Space {
                 // SAFETY: the caller's promise.
                 unsafe { self.race(i, line, Access::Read, Access::Write, false, other) }
             }
-            if cell.side() != 0 {
+            if cell.side & ATOMIC != 0 {
                 let side = &engine.sides.list[cell.side()];
                 let other = if self.read_only {
                     side.atomic_writes.find(|_| true)
@@ -286,29 +312,25 @@ impl Space {
                     }
                 }
             }
-            let several = cell.side() != 0 && !engine.sides.list[cell.side()].readers.is_empty();
-            if !several && (cell.read_clock == 0 || now.orders(cell.read_gid, cell.read_clock)) {
-                cell.read_gid = gid;
-                cell.read_clock = clock;
-                cell.read_line = engine.lines.number(line);
+            let (first, lane) = now.lane();
+            let (_, clock) = now.stamp();
+            let line = engine.lines.number(line);
+            let last = (cell.read_first, cell.read_clock, cell.read_line);
+            if last == (first, clock, line) {
+                cell.read_lanes |= 1 << lane;
                 continue;
             }
-            if cell.side() == 0 {
-                cell.side |= engine.sides.take();
+            if let Some(reads) = cell.reads(&now, &engine.lines)
+                && !reads.is_ordered(&now)
+            {
+                if cell.side() == 0 {
+                    cell.side |= engine.sides.take();
+                }
+                let readers = &mut engine.sides.list[cell.side()].readers;
+                readers.insert(&now, reads, false);
             }
-            let readers = &mut engine.sides.list[cell.side()].readers;
-            let entry = |gid, clock, line| Entry {
-                gid,
-                clock,
-                scope: Scope::Device,
-                line,
-            };
-            if cell.read_clock != 0 {
-                let old = engine.lines.list[cell.read_line as usize];
-                readers.insert(&now, entry(cell.read_gid, cell.read_clock, old), false);
-                cell.read_clock = 0;
-            }
-            readers.insert(&now, entry(gid, clock, line), false);
+            (cell.read_first, cell.read_clock, cell.read_line) = (first, clock, line);
+            cell.read_lanes = 1 << lane;
         }
     }
 
@@ -340,16 +362,13 @@ impl Space {
                     cell.write_gid,
                     engine.lines.list[cell.write_line as usize],
                 ));
-            } else if cell.read_clock != 0 && !now.orders(cell.read_gid, cell.read_clock) {
-                found = Some((
-                    Access::Read,
-                    cell.read_gid,
-                    engine.lines.list[cell.read_line as usize],
-                ));
-            } else if cell.side() != 0 {
+            } else if let Some((gid, other)) =
+                cell.unordered_read(&now, &engine.lines, &engine.sides)
+            {
+                found = Some((Access::Read, gid, other));
+            } else if cell.side & ATOMIC != 0 {
                 let side = &engine.sides.list[cell.side()];
                 for (access, entries) in [
-                    (Access::Read, &side.readers),
                     (Access::AtomicWrite, &side.atomic_writes),
                     (Access::AtomicRead, &side.atomic_reads),
                 ] {
@@ -428,25 +447,20 @@ impl Space {
             if cell.side() == 0 {
                 cell.side |= engine.sides.take();
             }
+            cell.side |= ATOMIC;
             // SAFETY: the running thread stays as it is until its access is noted.
             let now = unsafe { engine.now() };
-            let (gid, clock) = now.stamp();
             let side = &engine.sides.list[cell.side()];
             let mut found = None;
             if cell.write_clock != 0 && !now.orders(cell.write_gid, cell.write_clock) {
                 let line = engine.lines.list[cell.write_line as usize];
                 found = Some((Access::Write, cell.write_gid, line, false));
-            } else if writes && cell.read_clock != 0 && !now.orders(cell.read_gid, cell.read_clock)
+            } else if writes
+                && let Some((gid, other)) = cell.unordered_read(&now, &engine.lines, &engine.sides)
             {
-                let line = engine.lines.list[cell.read_line as usize];
-                found = Some((Access::Read, cell.read_gid, line, false));
+                found = Some((Access::Read, gid, other, false));
             } else {
-                if writes && let Some(e) = side.readers.unordered(&now) {
-                    found = Some((Access::Read, e.gid, e.line, false));
-                }
-                if found.is_none()
-                    && let Some(e) = side.atomic_writes.too_narrow(&now, scope)
-                {
+                if let Some(e) = side.atomic_writes.too_narrow(&now, scope) {
                     found = Some((Access::AtomicWrite, e.gid, e.line, true));
                 }
                 if found.is_none()
@@ -469,13 +483,17 @@ impl Space {
             } else {
                 &mut side.atomic_reads
             };
-            let entry = Entry {
-                gid,
+            let (first, lane) = now.lane();
+            let (_, clock) = now.stamp();
+            let group = Group {
+                block: now.block(),
+                first,
+                lanes: 1 << lane,
                 clock,
                 scope,
                 line,
             };
-            entries.insert(&now, entry, true);
+            entries.insert(&now, group, true);
             // The knowledge is that of the element; its first cell carries it.
             if k == 0 {
                 let mut sync = std::mem::take(&mut side.published);

@@ -4,7 +4,7 @@ use std::ptr;
 use std::vec::Vec;
 
 use super::order::{Known, Now, join};
-use super::shadow::{Cell, Line, WRITTEN};
+use super::shadow::{ATOMIC, Cell, Line};
 use crate::atomic::Scope;
 
 /// An access that a side entry remembers.
@@ -18,14 +18,14 @@ pub(crate) struct Entry {
 
 /// Accesses of lanes of one warp that are alike in all but the lane: most are.
 #[derive(Clone, Copy)]
-struct Group {
-    block: u32,
+pub(crate) struct Group {
+    pub block: u32,
     /// Thread of lane 0.
-    first: u32,
-    lanes: u32,
-    clock: u32,
-    scope: Scope,
-    line: Line,
+    pub first: u32,
+    pub lanes: u32,
+    pub clock: u32,
+    pub scope: Scope,
+    pub line: Line,
 }
 
 impl Group {
@@ -41,10 +41,25 @@ impl Group {
             })
     }
 
+    /// Whether both are of one warp and differ in lanes alone.
+    fn is_alike(&self, other: &Self) -> bool {
+        self.first == other.first
+            && self.clock == other.clock
+            && self.scope == other.scope
+            && ptr::eq(self.line, other.line)
+    }
+
+    /// The first of them that is not ordered before what the running thread does now.
+    pub fn unordered(self, now: &Now<'_>) -> Option<Entry> {
+        if now.orders_warp(self.block, self.first, self.clock) {
+            return None;
+        }
+        self.entries().find(|e| !now.orders(e.gid, e.clock))
+    }
+
     /// Whether all are ordered before what the running thread does now.
-    fn is_ordered(&self, now: &Now<'_>) -> bool {
-        now.orders_warp(self.block, self.first, self.clock)
-            || self.entries().all(|e| now.orders(e.gid, e.clock))
+    pub fn is_ordered(&self, now: &Now<'_>) -> bool {
+        self.unordered(now).is_none()
     }
 }
 
@@ -112,18 +127,23 @@ impl Entries {
         })
     }
 
-    /// Adds an access of the running thread, or one that it has found.
+    /// Adds accesses of which one is that of the running thread, or which it has found.
     ///
     /// An ordered access becomes superfluous by it if whatever races with that one later also
     /// races with the new one. For plain reads that is always so. For atomics, whose races among
     /// each other depend on block and scope, the new one must be of the same block, with a scope
     /// that is no wider.
-    pub fn insert(&mut self, now: &Now<'_>, entry: Entry, atomic: bool) {
-        let Entry { clock, scope, .. } = entry;
+    pub fn insert(&mut self, now: &Now<'_>, group: Group, atomic: bool) {
+        let Group {
+            block,
+            first,
+            clock,
+            scope,
+            ..
+        } = group;
         if self.before_barrier(now) && !(atomic && self.narrow && scope == Scope::Device) {
             self.clear();
         }
-        let (block, first) = now.warp_of(entry.gid);
         if self.is_empty() {
             self.block = block;
             self.prune_at = PRUNE_AT;
@@ -131,15 +151,11 @@ impl Entries {
         self.several_blocks |= self.block != block;
         self.newest = self.newest.max(clock);
         self.narrow |= scope == Scope::Block;
-        let lane = 1 << (entry.gid - first);
         let latest = first as usize / 32 % self.latest.len();
         if let Some(g) = self.groups.get_mut(self.latest[latest] as usize)
-            && g.first == first
-            && g.clock == clock
-            && g.scope == scope
-            && ptr::eq(g.line, entry.line)
+            && g.is_alike(&group)
         {
-            g.lanes |= lane;
+            g.lanes |= group.lanes;
             return;
         }
         if self.groups.len() >= self.prune_at {
@@ -151,14 +167,7 @@ impl Entries {
             self.prune_at = PRUNE_AT.max(2 * self.groups.len());
         }
         self.latest[latest] = self.groups.len() as u32;
-        self.groups.push(Group {
-            block,
-            first,
-            lanes: lane,
-            clock,
-            scope,
-            line: entry.line,
-        });
+        self.groups.push(group);
     }
 
     fn clear(&mut self) {
@@ -205,7 +214,7 @@ impl Published {
 /// What a cell rarely has.
 #[derive(Default)]
 pub(crate) struct Side {
-    /// Plain reads, once several are concurrent; the cell then has none.
+    /// Plain reads that are concurrent with that of the cell, or were with one before it.
     pub readers: Entries,
     pub atomic_writes: Entries,
     pub atomic_reads: Entries,
@@ -241,8 +250,8 @@ impl Sides {
             self.list.push(Side::default());
             u32::try_from(self.list.len() - 1)
                 .ok()
-                .filter(|&i| i < WRITTEN)
-                .expect("fewer than 2^31 cells with concurrent accesses")
+                .filter(|&i| i < ATOMIC)
+                .expect("fewer than 2^30 cells with concurrent accesses")
         })
     }
 

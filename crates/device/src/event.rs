@@ -34,10 +34,19 @@ impl fmt::Debug for Event {
 
 impl Event {
     pub(crate) fn new(device: &Arc<DeviceInner>) -> Result<Self, DeviceError> {
+        Self::of(device, true)
+    }
+
+    /// One to wait for, which is recorded and waited for in less time.
+    pub(crate) fn untimed(device: &Arc<DeviceInner>) -> Result<Self, DeviceError> {
+        Self::of(device, false)
+    }
+
+    fn of(device: &Arc<DeviceInner>, is_timed: bool) -> Result<Self, DeviceError> {
         let point = match &device.backend {
             DeviceBackend::Cuda(context) => Point::Cuda(
                 context
-                    .create_event()
+                    .create_event(is_timed)
                     .map_err(|error| context.error(error, &[]))?,
             ),
             DeviceBackend::Simulator(_) => Point::Simulator(Mutex::new(None)),

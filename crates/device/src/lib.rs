@@ -30,6 +30,7 @@
 //! | launch, [`Stream::copy`], fills, [`Graph::launch`], [`Stream::record`], [`Stream::wait`] | enqueued |
 //! | [`Stream::alloc`], dropping a buffer | enqueued |
 //! | [`Stream::copy_from_pinned`], [`Stream::copy_to_pinned`] | enqueued; the [`PinnedBuffer`] waits when it is looked at |
+//! | [`Readback::record`] | enqueued; [`Readback::read`] waits |
 //! | [`Stream::upload`], [`Uploads::finish`], [`Stream::download`], [`Stream::copy_from_host`], [`Stream::copy_to_host`], those with several threads | done, with everything enqueued before |
 //! | [`Stream::synchronize`], [`Event::synchronize`] | everything before is done |
 //!
@@ -41,7 +42,7 @@
 //!
 //! A [`Buffer`] owns its memory; a [`Slice`] or [`SliceMut`] borrows a range of it. An [`Arena`]
 //! owns one block and its [`ArenaSlice`]s share it. [`Stream::alloc_mapped`] makes buffers in the
-//! host's memory that kernels reach over the bus. A [`Graph`] keeps the memory that it refers to.
+//! host's memory that kernels reach over the bus; a [`Readback`] is a small one that kernels write for the host. A [`Graph`] keeps the memory that it refers to.
 //! Everything keeps its stream and its device alive. [`Device::allocated_bytes`] counts the bytes
 //! asked for, and a budget refuses what would exceed it before the driver is asked.
 //!
@@ -80,6 +81,7 @@ mod graph;
 mod memory;
 mod pinned;
 mod properties;
+mod readback;
 mod simulator;
 mod stream;
 
@@ -91,6 +93,7 @@ pub use event::Event;
 pub use graph::Graph;
 pub use pinned::PinnedBuffer;
 pub use properties::{Backend, LoadedModule, MemoryInfo, Properties, Transfers};
+pub use readback::Readback;
 pub use simulator::SimulatorOptions;
 pub use stream::{Stream, Uploads};
 

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use luge_kernel::host::BufferBase;
+use luge_kernel::mem::Element;
 use luge_kernel::sim;
 
 use crate::device::DeviceInner;
-use crate::stream::StreamInner;
+use crate::pinned::zeros;
+use crate::stream::{StreamInner, as_bytes_mut};
 
 /// Where memory lies.
 pub(crate) enum Backing {
@@ -14,8 +16,8 @@ pub(crate) enum Backing {
     None,
     /// At a device address.
     Cuda(u64),
-    /// Page-locked memory of the host that the device addresses alike.
-    Mapped(u64),
+    /// So many bytes of page-locked memory of the host, which the device addresses alike.
+    Mapped(u64, usize),
     /// At a device address, owned by somebody else.
     Foreign(u64),
     /// In the simulator.
@@ -51,7 +53,7 @@ impl Memory {
         match &self.backing {
             // Foreign memory may be that of several buffers, and a graph cannot keep it.
             Backing::None | Backing::Foreign(_) => None,
-            Backing::Cuda(address) | Backing::Mapped(address) => Some(*address),
+            Backing::Cuda(address) | Backing::Mapped(address, _) => Some(*address),
             Backing::Simulator(allocation) => Some(allocation.id()),
         }
     }
@@ -67,7 +69,7 @@ impl Memory {
     /// The device address; 0 where there is none.
     pub(crate) fn address(&self) -> u64 {
         match self.backing {
-            Backing::Cuda(address) | Backing::Mapped(address) | Backing::Foreign(address) => {
+            Backing::Cuda(address) | Backing::Mapped(address, _) | Backing::Foreign(address) => {
                 address
             }
             Backing::None | Backing::Simulator(_) => 0,
@@ -78,16 +80,40 @@ impl Memory {
     pub(crate) fn simulated(&self) -> &sim::Allocation {
         match &self.backing {
             Backing::Simulator(allocation) => allocation,
-            Backing::None | Backing::Cuda(_) | Backing::Mapped(_) | Backing::Foreign(_) => {
+            Backing::None | Backing::Cuda(_) | Backing::Mapped(..) | Backing::Foreign(_) => {
                 unreachable!("memory of a simulated device")
             }
+        }
+    }
+
+    /// The first `len` elements of mapped memory of the host, or of the simulator's.
+    ///
+    /// # Safety
+    ///
+    /// They are there and written, and nothing that was enqueued writes them meanwhile.
+    pub(crate) unsafe fn mapped_elements<T: Element>(&self, len: usize) -> Vec<T> {
+        match &self.backing {
+            Backing::Mapped(address, bytes) => {
+                assert!(len * size_of::<T>() <= *bytes, "elements of this memory");
+                let first = *address as usize as *const T;
+                // SAFETY: the caller's promise; the driver's memory is aligned to pages. Volatile, for the device has written it.
+                let read = |i: usize| unsafe { first.add(i).read_volatile() };
+                (0..len).map(read).collect()
+            }
+            Backing::Simulator(allocation) => {
+                let mut elements = zeros(len);
+                allocation.read(0, as_bytes_mut(&mut elements));
+                elements
+            }
+            Backing::None => Vec::new(),
+            Backing::Cuda(_) | Backing::Foreign(_) => unreachable!("memory of the host"),
         }
     }
 
     pub(crate) fn base(&self) -> BufferBase {
         match &self.backing {
             Backing::Simulator(allocation) => BufferBase::Simulated(allocation.clone()),
-            Backing::None | Backing::Cuda(_) | Backing::Mapped(_) | Backing::Foreign(_) => {
+            Backing::None | Backing::Cuda(_) | Backing::Mapped(..) | Backing::Foreign(_) => {
                 BufferBase::Device(self.address())
             }
         }
@@ -102,7 +128,7 @@ impl Drop for Memory {
         }
         match self.backing {
             Backing::Cuda(address) => self.stream.free(address),
-            Backing::Mapped(address) => self.stream.free_mapped(address),
+            Backing::Mapped(address, bytes) => self.stream.free_mapped(address, bytes),
             Backing::None | Backing::Foreign(_) | Backing::Simulator(_) => {}
         }
         self.stream.device.accounting.release(self.bytes);

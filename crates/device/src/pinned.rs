@@ -124,7 +124,7 @@ impl<T: Element> PinnedBuffer<T> {
             .unwrap_or_else(PoisonError::into_inner);
         match &*last {
             Some(event) => enqueue(Some(event), event),
-            None => enqueue(None, last.insert(Event::new(&self.device)?)),
+            None => enqueue(None, last.insert(Event::untimed(&self.device)?)),
         }
     }
 

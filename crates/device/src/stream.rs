@@ -89,7 +89,7 @@ struct Capture {
     /// Memory dropped meanwhile: freeing it would become part of the graph.
     dropped: Vec<u64>,
     /// Mapped host memory dropped meanwhile: the capture cannot be waited for.
-    dropped_mapped: Vec<u64>,
+    dropped_mapped: Vec<(u64, usize)>,
 }
 
 impl Capture {
@@ -186,22 +186,22 @@ impl StreamInner {
     }
 
     /// Frees mapped host memory once this stream has done its work, or after the capture under way.
-    pub(crate) fn free_mapped(&self, address: u64) {
+    pub(crate) fn free_mapped(&self, address: u64, bytes: usize) {
         if let Machine::Cuda(context, handle) = self.machine() {
             let mut state = self.state();
             match &mut state.capture {
-                Some(capture) => capture.dropped_mapped.push(address),
-                None => free_mapped_now(context, address, handle),
+                Some(capture) => capture.dropped_mapped.push((address, bytes)),
+                None => free_mapped_now(context, (address, bytes), handle),
             }
         }
     }
 }
 
-fn free_mapped_now(context: &cuda::Context, address: u64, handle: StreamHandle) {
+fn free_mapped_now(context: &cuda::Context, (address, bytes): (u64, usize), handle: StreamHandle) {
     // Called from `drop`, where nothing can be reported; in a broken context no kernel runs any more.
     let waited = context.synchronize(handle);
     // SAFETY: freed once, by its owner; the kernels that use it are done.
-    let freed = unsafe { context.release_pinned(address as usize as *mut c_void) };
+    let freed = unsafe { context.recycle_pinned(address as usize as *mut c_void, bytes) };
     if let Err(error) = waited.and(freed) {
         tracing::debug!(?error, "mapped host memory was not freed in order");
     }
@@ -236,7 +236,7 @@ fn as_bytes<T: Element>(values: &[T]) -> &[u8] {
     unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
 }
 
-fn as_bytes_mut<T: Element>(values: &mut [T]) -> &mut [u8] {
+pub(crate) fn as_bytes_mut<T: Element>(values: &mut [T]) -> &mut [u8] {
     // SAFETY: as above, and any bytes are valid numbers.
     unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast(), size_of_val(values)) }
 }
@@ -430,7 +430,7 @@ impl Stream {
             Machine::Cuda(..) if bytes == 0 => Backing::None,
             // Host memory that the driver allocates lies in the address space of the device.
             Machine::Cuda(context, _) => {
-                Backing::Mapped(context.allocate_pinned(bytes)? as usize as u64)
+                Backing::Mapped(context.allocate_pinned(bytes)? as usize as u64, bytes)
             }
         };
         drop(state);
@@ -439,6 +439,10 @@ impl Stream {
             len,
             marker: PhantomData,
         })
+    }
+
+    pub(crate) fn inner_device(&self) -> &Arc<DeviceInner> {
+        &self.inner.device
     }
 
     /// Untyped memory of an arena; on the simulator only the charge for it.
@@ -1156,8 +1160,8 @@ impl Stream {
                 for address in capture.dropped {
                     free_now(context, address, handle);
                 }
-                for address in capture.dropped_mapped {
-                    free_mapped_now(context, address, handle);
+                for mapped in capture.dropped_mapped {
+                    free_mapped_now(context, mapped, handle);
                 }
                 ended.map(Replay::Cuda)
             }

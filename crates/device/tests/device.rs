@@ -10,7 +10,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use luge_device::{
-    ARENA_ALIGNMENT, Arena, Backend, Device, DeviceError, LaunchConfig, LaunchLimit,
+    ARENA_ALIGNMENT, Arena, Backend, Device, DeviceError, LaunchConfig, LaunchLimit, Readback,
     SimulatorOptions, Stream,
 };
 use luge_kernel::host::KernelModule;
@@ -754,6 +754,33 @@ fn kernels_reach_mapped_host_memory() {
         let expected: Vec<f64> = (0..len).map(|i| 3.0 * i as f64).collect();
         assert_eq!(stream.download(&y).unwrap(), expected);
     }
+}
+
+#[test]
+fn what_kernels_leave_is_read_on_the_host() {
+    let device = simulator();
+    let stream = device.create_stream().unwrap();
+    for len in SIZES {
+        let mut left = Readback::<f64>::new(&stream, len).unwrap();
+        assert_eq!(device.allocated_bytes(), 0);
+        for factor in [1.0, -3.0] {
+            let values: Vec<f64> = (0..len).map(|i| factor * i as f64).collect();
+            stream.copy_from_host(left.buffer_mut(), &values).unwrap();
+            left.record(&stream).unwrap();
+            assert_eq!(left.read().unwrap(), values);
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "that a launch may be writing")]
+fn what_may_be_written_is_not_read() {
+    let stream = simulator().create_stream().unwrap();
+    let mut left = Readback::<u32>::new(&stream, 1).unwrap();
+    stream.copy_from_host(left.buffer_mut(), &[1]).unwrap();
+    left.record(&stream).unwrap();
+    left.buffer_mut();
+    let _ = left.read();
 }
 
 #[test]

@@ -40,6 +40,9 @@ const NEEDED_CAPABILITY: ComputeCapability = ComputeCapability { major: 8, minor
 /// `CU_STREAM_NON_BLOCKING`: no implicit order against the legacy default stream.
 const STREAM_NON_BLOCKING: u32 = 1;
 
+/// `CU_EVENT_DISABLE_TIMING`.
+const EVENT_WITHOUT_TIME: u32 = 2;
+
 /// Bytes of the buffer for the driver's compiler log.
 const LOG_BYTES: usize = 16 * 1024;
 
@@ -559,11 +562,12 @@ impl Context {
         unsafe { self.driver.cuStreamSynchronize(stream.0) }
     }
 
-    pub(crate) fn create_event(&self) -> Result<EventHandle, CallError> {
+    pub(crate) fn create_event(&self, is_timed: bool) -> Result<EventHandle, CallError> {
         self.bind()?;
         let mut event = std::ptr::null_mut();
-        // SAFETY: the pointer is to a live pointer; no flags, so the event keeps time.
-        unsafe { self.driver.cuEventCreate(&mut event, 0)? };
+        let flags = if is_timed { 0 } else { EVENT_WITHOUT_TIME };
+        // SAFETY: the pointer is to a live pointer.
+        unsafe { self.driver.cuEventCreate(&mut event, flags)? };
         Ok(Handle(event))
     }
 

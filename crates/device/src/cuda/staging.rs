@@ -92,7 +92,7 @@ impl Staging {
             memory,
         };
         for block in 0..num_blocks {
-            match context.create_event() {
+            match context.create_event(false) {
                 Ok(event) => staging.blocks.push(Block {
                     // SAFETY: the memory has that many blocks.
                     memory: Handle::new(unsafe {

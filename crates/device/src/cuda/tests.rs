@@ -283,6 +283,23 @@ fn a_thread_that_cannot_change_its_context_keeps_it() {
 }
 
 #[test]
+fn memory_that_is_read_back_is_waited_for_and_kept() {
+    let device = open();
+    let stream = device.create_stream().unwrap();
+    for _ in 0..3 {
+        let mut left = crate::Readback::<u64>::new(&stream, 15).unwrap();
+        left.buffer_mut();
+        left.record(&stream).unwrap();
+        let before = ["cuEventSynchronize", "cuMemcpyDtoHAsync_v2"].map(calls);
+        assert_eq!(left.read().unwrap().len(), 15);
+        let after = ["cuEventSynchronize", "cuMemcpyDtoHAsync_v2"].map(calls);
+        assert_eq!(after, [before[0] + 1, before[1]]);
+    }
+    let allocated = ["cuMemHostAlloc", "cuMemFreeHost"].map(calls);
+    assert_eq!(allocated, [1, 0], "of three in turn");
+}
+
+#[test]
 fn streams_that_share_a_device_make_way() {
     let device = open();
     let waits = |stream: &crate::Stream| {

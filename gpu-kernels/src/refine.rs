@@ -516,13 +516,21 @@ pub unsafe fn correct<W: Field>(correction: Global<W>, x: GlobalMut<W>) {
     }
 }
 
-/// Finds the first of the numbers `x` that is infinite or not a number: raises `found[0]` to the complement of its place,
-/// which leaves zero if there is none; and raises `found[1]` to the bits of the largest magnitude.
+/// Words of the state of [`find_not_finite`](fn@find_not_finite): the maxima so far, and how many blocks are done.
+pub const SEARCH_WORDS: usize = 3;
+
+/// Finds the first of the numbers `x` that is infinite or not a number: `found[0]` is the complement of its place, or zero if there
+/// is none; and `found[1]` the bits of the largest magnitude.
 ///
-/// Threads: a grid-stride loop, a number an iteration. Writes: `found` by atomic maxima. Shared memory: static, 0.1 KB. Launch:
-/// 1-D, a multiple of 32 threads a block. Preconditions: `found` is zero.
-#[kernel(W = [f64, Complex<f64>], max_threads(256), require(found.len() >= 2))]
-pub unsafe fn find_not_finite<W: Field<Real = f64>>(x: Global<W>, found: GlobalMut<u64>) {
+/// Threads: a grid-stride loop, a number an iteration. Writes: `state` by atomics; `found`, which may be memory of the host, and
+/// `state`, which is zero then, by the last block to finish. Shared memory: static, 0.1 KB. Launch: 1-D, a multiple of 32
+/// threads a block. Preconditions: `state` is zero.
+#[kernel(W = [f64, Complex<f64>], max_threads(256), require(state.len() >= SEARCH_WORDS, found.len() >= 2))]
+pub unsafe fn find_not_finite<W: Field<Real = f64>>(
+    x: Global<W>,
+    state: GlobalMut<u64>,
+    found: GlobalMut<u64>,
+) {
     let (mut first, mut largest) = (0, 0);
     for i in thread::grid_stride(x.len()) {
         let number = x.get(i);
@@ -532,7 +540,21 @@ pub unsafe fn find_not_finite<W: Field<Real = f64>>(x: Global<W>, found: GlobalM
         largest = larger(largest, magnitude_bits(number.magnitude()));
     }
     let of_warps = shared_array![u64; 2 * MAX_WARPS];
-    raise(found, 0, [first, largest], of_warps);
+    raise(state, 0, [first, largest], of_warps);
+    thread::sync_threads();
+    if thread::thread_idx_x() == 0 {
+        let done = state.atomic(SEARCH_WORDS - 1);
+        let before = done.fetch_add(1, Ordering::AcqRel, Scope::Device);
+        if before + 1 == u64::from(thread::grid_dim_x()) {
+            found.set(0, state.get(0));
+            found.set(1, state.get(1));
+            let mut which = 0;
+            while which < SEARCH_WORDS {
+                state.set(which, 0);
+                which += 1;
+            }
+        }
+    }
 }
 
 /// Blocks and threads of a block of a launch of [`sum_magnitudes`](fn@sum_magnitudes).

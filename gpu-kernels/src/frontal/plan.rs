@@ -259,8 +259,10 @@ const EXPONENT_BIAS: i32 = 1 << 15;
 pub struct Work<T: Field> {
     /// Number of this factorization, from 1: counters and flags count on from one to the next.
     pub epoch: u32,
-    /// Not zero if launches of the factorization came before: their report goes on.
+    /// Not zero if launches of the factorization came before.
     pub goes_on: u32,
+    /// Not zero if more come after this one, to which what was found is left.
+    pub more_follow: u32,
     /// The diagonal is taken if it reaches so much of the largest candidate; of a symmetric matrix this is u, the
     /// reciprocal of how large entries of L may be that a search leaves, or the part of an [expected pivot](ExpectedPivots)
     /// that one has to exceed.
@@ -294,7 +296,7 @@ pub struct Work<T: Field> {
     pub state: GlobalMut<u32>,
     /// See [`report`].
     pub extremes: GlobalMut<u64>,
-    /// See [`report`].
+    /// See [`report`]. It may be memory of the host: nobody reads it.
     pub report: GlobalMut<u64>,
 }
 
@@ -397,7 +399,7 @@ pub mod state {
     pub const LEN: usize = 9;
 }
 
-/// Extremes, as 64-bit words that are all zero between launches; what was found at the end of one is in its report.
+/// Extremes, as 64-bit words that are all zero between factorizations; what was found up to the end of a launch is in its report.
 pub mod report {
     /// Largest magnitude in the diagonal blocks of B: bits of an `f64`, which are ordered as the numbers are.
     pub const MAX_B: usize = 0;

@@ -187,8 +187,8 @@ impl<T: Field> Work<T> {
         seen.num_failed += 1;
     }
 
-    /// Ends the launch: the last block makes the report, or adds to that of the launches before, and clears what the next
-    /// launch wants to be zero. What is counted of a matrix is counted if it is SYMMETRIC, failures of a SEARCH if it is one.
+    /// Ends the launch: the last block makes the report and clears what the next launch wants to be zero; what was found is not
+    /// cleared if more launches of the factorization follow. What is counted of a matrix is counted if it is SYMMETRIC, failures of a SEARCH if it is one.
     /// All threads of the grid call it.
     #[inlined]
     pub(super) fn finish<const SYMMETRIC: bool, const SEARCH: bool>(self, seen: Seen<T>) {
@@ -211,28 +211,25 @@ impl<T: Field> Work<T> {
             let done = self.state.atomic(state::BLOCKS_DONE);
             let before = done.fetch_add(1, Ordering::AcqRel, Scope::Device);
             if before + 1 == thread::grid_dim_x() {
+                let is_last = self.more_follow == 0;
                 let mut which = 0;
                 while which < report::NUM_EXTREMES {
-                    let mut extreme = self.extremes.get(which);
-                    if self.goes_on != 0 {
-                        extreme = extreme.max(self.report.get(which));
+                    self.report.set(which, self.extremes.get(which));
+                    if is_last {
+                        self.extremes.set(which, 0);
                     }
-                    self.report.set(which, extreme);
-                    self.extremes.set(which, 0);
-                    which += 1;
-                }
-                let mut which = 0;
-                while which < state::LEN - state::NUM_PERTURBED {
-                    let mut count = u64::from(self.state.get(state::NUM_PERTURBED + which));
-                    if self.goes_on != 0 {
-                        count += self.report.get(report::NUM_PERTURBED + which);
-                    }
-                    self.report.set(report::NUM_PERTURBED + which, count);
                     which += 1;
                 }
                 let mut which = 0;
                 while which < state::LEN {
-                    self.state.set(which, 0);
+                    if which >= state::NUM_PERTURBED {
+                        let count = u64::from(self.state.get(which));
+                        let of_report = report::NUM_PERTURBED - state::NUM_PERTURBED;
+                        self.report.set(which + of_report, count);
+                    }
+                    if is_last || which < state::NUM_PERTURBED {
+                        self.state.set(which, 0);
+                    }
                     which += 1;
                 }
             }

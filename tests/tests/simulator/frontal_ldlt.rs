@@ -1363,7 +1363,7 @@ fn symmetric_factors_take_what_was_predicted() {
         let workspace = Arc::new(Workspace::<f64>::new(stream, &tree).unwrap());
         let of_workspace = device.allocated_bytes() - before;
         let predicted = DeviceTree::workspace_bytes(symbolic, &memory, 8);
-        let of_reports = 4 * state::LEN + 8 * (report::NUM_EXTREMES + report::LEN);
+        let of_reports = 4 * state::LEN + 8 * report::NUM_EXTREMES;
         let of_rest = (of_reports + 4 * CONTROL_WORDS) as u64;
         assert_eq!(of_workspace, predicted + of_rest, "{name}");
 

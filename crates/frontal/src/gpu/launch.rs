@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use luge_device::{Buffer, DeviceError, KernelDesc, LaunchConfig, PinnedBuffer, Stream};
+use luge_device::{Buffer, DeviceError, KernelDesc, LaunchConfig, Readback, Stream};
 use luge_gpu_kernels::frontal::plan::{
     self as words, LargePlanBuffers, SmallPlanBuffers, WorkBuffers, report,
 };
@@ -60,8 +60,7 @@ pub(super) struct Counted<T: DeviceScalar> {
     failed: Buffer<u32>,
     state: Buffer<u32>,
     extremes: Buffer<u64>,
-    report: Buffer<u64>,
-    report_on_host: PinnedBuffer<u64>,
+    report: Readback<u64>,
     /// Number of factorizations so far, around the end of the integers.
     epoch: u32,
 }
@@ -163,8 +162,7 @@ impl<T: DeviceScalar> Counted<T> {
             failed: stream.alloc_zeroed(n)?,
             state: stream.alloc_zeroed(words::state::LEN)?,
             extremes: stream.alloc_zeroed(report::NUM_EXTREMES)?,
-            report: stream.alloc(report::LEN)?,
-            report_on_host: stream.device().alloc_pinned(report::LEN)?,
+            report: Readback::new(stream, report::LEN)?,
             epoch: 0,
         })
     }
@@ -172,7 +170,7 @@ impl<T: DeviceScalar> Counted<T> {
     /// Waits for the report of the launches that were enqueued last.
     pub fn report(&self) -> Result<Report, DeviceError> {
         let mut words = [0; report::LEN];
-        words.copy_from_slice(self.report_on_host.as_slice()?);
+        words.copy_from_slice(&self.report.read()?);
         Ok(Report { words })
     }
 
@@ -296,7 +294,7 @@ pub(super) struct Results<'a, T: DeviceScalar> {
 }
 
 impl<T: DeviceScalar, S: Storage> Factorization<'_, T, S> {
-    /// Enqueues the launches that the plan asks for, and the copy of their report.
+    /// Enqueues the launches that the plan asks for.
     ///
     /// # Panics
     ///
@@ -383,8 +381,18 @@ pub(super) struct Launches<'a, T: DeviceScalar> {
     pub results: Results<'a, T>,
 }
 
+/// What one of the launches of a factorization does.
+struct Part {
+    tasks: Range<u32>,
+    /// Number of the factorization.
+    epoch: u32,
+    /// Whether launches came before, and whether others come after.
+    goes_on: bool,
+    more_follow: bool,
+}
+
 impl<T: DeviceScalar> Launches<'_, T> {
-    /// Enqueues them, and the copy of their report.
+    /// Enqueues them.
     pub fn enqueue(
         mut self,
         stream: &Stream,
@@ -395,38 +403,35 @@ impl<T: DeviceScalar> Launches<'_, T> {
         let runs = plan.starts.len().div_ceil(words::THREADS as usize / 32);
         let small_apart =
             runs > 0 && stream.shares_device() && kernels.desc(Fronts::Small).is_some();
-        if small_apart {
-            let of = (0..0, epoch, false);
-            self.launch(stream, (Fronts::Small, runs), of, kernels)?;
-        }
-        for (number, launch) in plan.launches.iter().enumerate() {
-            let tasks = launch.tasks.clone();
-            if small_apart && tasks.is_empty() {
-                continue;
-            }
+        let apart = small_apart.then_some((Fronts::Small, 0..0));
+        let of_plan = plan.launches.iter().map(|launch| {
             let fronts = if launch.is_wide {
                 Fronts::Wide
             } else {
                 Fronts::Narrow
             };
-            let goes_on = number > 0 || small_apart;
-            if goes_on {
-                stream.make_way()?;
-            }
+            (fronts, launch.tasks.clone())
+        });
+        let of_plan = of_plan.filter(|(_, tasks)| !small_apart || !tasks.is_empty());
+        let mut launches = apart.into_iter().chain(of_plan).peekable();
+        let mut goes_on = false;
+        while let Some((fronts, tasks)) = launches.next() {
             let blocks = if goes_on {
+                stream.make_way()?;
                 tasks.len()
             } else {
                 tasks.len().max(runs)
             };
-            self.launch(stream, (fronts, blocks), (tasks, epoch, goes_on), kernels)?;
+            let part = Part {
+                tasks,
+                epoch,
+                goes_on,
+                more_follow: launches.peek().is_some(),
+            };
+            self.launch(stream, (fronts, blocks), part, kernels)?;
+            goes_on = true;
         }
-        stream.make_way()?;
-        let Counted {
-            report,
-            report_on_host,
-            ..
-        } = self.counted;
-        stream.copy_to_pinned(report, report_on_host, 0)
+        self.counted.report.record(stream)
     }
 
     /// Enqueues a launch of at most so many blocks on these tasks.
@@ -434,16 +439,17 @@ impl<T: DeviceScalar> Launches<'_, T> {
         &mut self,
         stream: &Stream,
         (fronts, blocks): (Fronts, usize),
-        (tasks, epoch, goes_on): (Range<u32>, u32, bool),
+        part: Part,
         kernels: &mut impl FrontKernels<T>,
     ) -> Result<(), DeviceError> {
+        let epoch = part.epoch;
         let shared_bytes = fronts.block_values() * size_of::<T>() as u32;
         let kernel = kernels.desc(fronts).expect("a kernel for these fronts");
         let resident = stream.share_of_blocks(kernel, words::THREADS, shared_bytes)?;
         let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
         let config = LaunchConfig::linear(blocks.clamp(1, resident.max(1)), words::THREADS)
             .with_shared(shared_bytes);
-        let arguments = self.arguments(tasks, epoch, goes_on);
+        let arguments = self.arguments(part);
         // SAFETY: the plan is that of a valid tree, and A has a value for each of its entries; the counters were zero at
         // first, and each launch leaves them as the next wants them. What tasks wait for is done in this launch or in one
         // before.
@@ -453,13 +459,20 @@ impl<T: DeviceScalar> Launches<'_, T> {
         Ok(())
     }
 
-    fn arguments(&mut self, tasks: Range<u32>, epoch: u32, goes_on: bool) -> Arguments<'_, T> {
+    fn arguments(&mut self, part: Part) -> Arguments<'_, T> {
+        let Part {
+            tasks,
+            epoch,
+            goes_on,
+            more_follow,
+        } = part;
         let plan = self.plan;
         let counted = &mut *self.counted;
         Arguments {
             work: WorkBuffers {
                 epoch,
                 goes_on: goes_on.into(),
+                more_follow: more_follow.into(),
                 threshold: self.rule.threshold,
                 smallest: self.rule.smallest,
                 max_l: self.rule.max_l,
@@ -475,7 +488,7 @@ impl<T: DeviceScalar> Launches<'_, T> {
                 failed: &mut counted.failed,
                 state: &mut counted.state,
                 extremes: &mut counted.extremes,
-                report: &mut counted.report,
+                report: counted.report.buffer_mut(),
             },
             small: SmallPlanBuffers {
                 fronts: &plan.fronts,

@@ -226,8 +226,7 @@ impl<S: Storage> DeviceTree<S> {
 pub(super) fn counted_bytes(plan: &DevicePlan, n: usize, value_bytes: usize) -> u64 {
     let of_fronts = plan.fronts.len() + 2 * plan.num_large + plan.num_flags;
     let counters = of_fronts + n + state::LEN;
-    let reports = report::NUM_EXTREMES + report::LEN;
-    plan.element_entries * value_bytes as u64 + (4 * counters + 8 * reports) as u64
+    plan.element_entries * value_bytes as u64 + (4 * counters + 8 * report::NUM_EXTREMES) as u64
 }
 
 /// Bytes of the records of fronts and tasks. Those of pieces of elements are few beside the elements.

@@ -391,8 +391,9 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
             };
             self.keeping = kept.map_or(Keeping::Never, |kept| Keeping::Some(Box::new(kept)));
         }
-        self.launch_fronts(stream, a, pivots, false, Some(changed))?;
-        self.refresh_solves(stream, a, false)
+        tree.check_values(a.len());
+        self.refresh_solves(stream, a, false)?;
+        self.launch_fronts(stream, a, pivots, false, Some(changed))
     }
 
     /// Whether the tree has been planned for [changes](Self::begin_refactorize_changed), or cannot be.

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use luge_device::{
-    Buffer, BufferView, BufferViewMut, LaunchConfig, PinnedBuffer, RecordBuffer, Stream, Uploads,
+    Buffer, BufferView, BufferViewMut, LaunchConfig, Readback, RecordBuffer, Stream, Uploads,
 };
 use luge_gpu_kernels::refine::{
     self as kernels, CONJUGATED, LongRowsBuffers, RowsBuffers, Segment, measure,
@@ -491,8 +491,9 @@ pub fn sum_of_magnitudes<W: RefineScalar>(
 /// The search for numbers that are infinite or not a number, on the device.
 #[derive(Debug)]
 pub struct NotFinite {
-    words: Buffer<u64>,
-    on_host: PinnedBuffer<u64>,
+    /// Zero between searches.
+    state: Buffer<u64>,
+    found: Readback<u64>,
 }
 
 impl NotFinite {
@@ -503,8 +504,8 @@ impl NotFinite {
     /// [`SolveError::Device`].
     pub fn new(stream: &Stream) -> Result<Self, SolveError> {
         Ok(Self {
-            words: stream.alloc(2)?,
-            on_host: stream.device().alloc_pinned(2)?,
+            state: stream.alloc_zeroed(kernels::SEARCH_WORDS)?,
+            found: Readback::new(stream, 2)?,
         })
     }
 
@@ -518,7 +519,6 @@ impl NotFinite {
         stream: &Stream,
         x: &impl BufferView<W>,
     ) -> Result<(), SolveError> {
-        stream.fill_zero(&mut self.words)?;
         let geometry = Geometry::of(&stream.device());
         // Each warp has an atomic maximum, and those of more warps than these would take longer than the numbers.
         let config = if x.len() < MANY_NUMBERS {
@@ -526,10 +526,12 @@ impl NotFinite {
         } else {
             geometry.entries_for(x.len())
         };
-        // SAFETY: the words are zero, and blocks are of whole warps.
-        unsafe { kernels::find_not_finite::launch::<W, _>(stream, &config, x, &mut self.words)? };
-        stream.copy_to_pinned(&self.words, &mut self.on_host, 0)?;
-        Ok(())
+        let found = self.found.buffer_mut();
+        // SAFETY: the state is zero, and blocks are of whole warps.
+        unsafe {
+            kernels::find_not_finite::launch::<W, _>(stream, &config, x, &mut self.state, found)?;
+        }
+        Ok(self.found.record(stream)?)
     }
 
     /// The first such place that was found last; waits for the search.
@@ -538,7 +540,7 @@ impl NotFinite {
     ///
     /// [`SolveError::Device`].
     pub fn first(&self) -> Result<Option<usize>, SolveError> {
-        let word = self.on_host.as_slice()?[0];
+        let word = self.found.read()?[0];
         Ok((word != 0).then_some(!word as usize))
     }
 
@@ -548,7 +550,7 @@ impl NotFinite {
     ///
     /// [`SolveError::Device`].
     pub fn largest(&self) -> Result<f64, SolveError> {
-        Ok(f64::from_bits(self.on_host.as_slice()?[1]))
+        Ok(f64::from_bits(self.found.read()?[1]))
     }
 }
 

@@ -250,8 +250,10 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         a: &Buffer<WideOf<T>>,
         pivots: &PivotPolicy,
     ) -> Result<(), DeviceFrontalError> {
-        self.launch_fronts(stream, a, pivots, false, None)?;
-        self.refresh_solves(stream, a, false)
+        self.tree.check_values(a.len());
+        // Before the fronts: nothing is to wait for their launch.
+        self.refresh_solves(stream, a, false)?;
+        self.launch_fronts(stream, a, pivots, false, None)
     }
 
     /// What pivots are compared with: max|B| of the last factorization, or of one before it whose entries were of that
@@ -320,7 +322,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
             .refresh(stream, &self.tree, a, &self.pivot_rows, new_pivots)
     }
 
-    /// Enqueues one launch and the copy of its report. Only the values that `changed` are others than those of the factors, or maybe
+    /// Enqueues the launches. Only the values that `changed` are others than those of the factors, or maybe
     /// all.
     #[track_caller]
     pub(super) fn launch_fronts(

@@ -63,6 +63,8 @@ pub(super) struct Counted<T: DeviceScalar> {
     report: Readback<u64>,
     /// Number of factorizations so far, around the end of the integers.
     epoch: u32,
+    /// Whether a factorization was begun of which a launch was not made: what those before it found is still there.
+    is_begun: bool,
 }
 
 impl<T: DeviceScalar> Workspace<T> {
@@ -164,6 +166,7 @@ impl<T: DeviceScalar> Counted<T> {
             extremes: stream.alloc_zeroed(report::NUM_EXTREMES)?,
             report: Readback::new(stream, report::LEN)?,
             epoch: 0,
+            is_begun: false,
         })
     }
 
@@ -382,7 +385,7 @@ pub(super) struct Launches<'a, T: DeviceScalar> {
 }
 
 /// What one of the launches of a factorization does.
-struct Part {
+struct OneLaunch {
     tasks: Range<u32>,
     /// Number of the factorization.
     epoch: u32,
@@ -414,6 +417,10 @@ impl<T: DeviceScalar> Launches<'_, T> {
         });
         let of_plan = of_plan.filter(|(_, tasks)| !small_apart || !tasks.is_empty());
         let mut launches = apart.into_iter().chain(of_plan).peekable();
+        if std::mem::replace(&mut self.counted.is_begun, true) {
+            stream.fill_zero(&mut self.counted.extremes)?;
+            stream.fill_zero(&mut self.counted.state)?;
+        }
         let mut goes_on = false;
         while let Some((fronts, tasks)) = launches.next() {
             let blocks = if goes_on {
@@ -422,15 +429,16 @@ impl<T: DeviceScalar> Launches<'_, T> {
             } else {
                 tasks.len().max(runs)
             };
-            let part = Part {
+            let one = OneLaunch {
                 tasks,
                 epoch,
                 goes_on,
                 more_follow: launches.peek().is_some(),
             };
-            self.launch(stream, (fronts, blocks), part, kernels)?;
+            self.launch(stream, (fronts, blocks), one, kernels)?;
             goes_on = true;
         }
+        self.counted.is_begun = false;
         self.counted.report.record(stream)
     }
 
@@ -439,17 +447,17 @@ impl<T: DeviceScalar> Launches<'_, T> {
         &mut self,
         stream: &Stream,
         (fronts, blocks): (Fronts, usize),
-        part: Part,
+        one: OneLaunch,
         kernels: &mut impl FrontKernels<T>,
     ) -> Result<(), DeviceError> {
-        let epoch = part.epoch;
+        let epoch = one.epoch;
         let shared_bytes = fronts.block_values() * size_of::<T>() as u32;
         let kernel = kernels.desc(fronts).expect("a kernel for these fronts");
         let resident = stream.share_of_blocks(kernel, words::THREADS, shared_bytes)?;
         let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
         let config = LaunchConfig::linear(blocks.clamp(1, resident.max(1)), words::THREADS)
             .with_shared(shared_bytes);
-        let arguments = self.arguments(part);
+        let arguments = self.arguments(one);
         // SAFETY: the plan is that of a valid tree, and A has a value for each of its entries; the counters were zero at
         // first, and each launch leaves them as the next wants them. What tasks wait for is done in this launch or in one
         // before.
@@ -459,13 +467,13 @@ impl<T: DeviceScalar> Launches<'_, T> {
         Ok(())
     }
 
-    fn arguments(&mut self, part: Part) -> Arguments<'_, T> {
-        let Part {
+    fn arguments(&mut self, one: OneLaunch) -> Arguments<'_, T> {
+        let OneLaunch {
             tasks,
             epoch,
             goes_on,
             more_follow,
-        } = part;
+        } = one;
         let plan = self.plan;
         let counted = &mut *self.counted;
         Arguments {

@@ -301,8 +301,8 @@ fn streams<W: Field>(
         });
     }
     let threaded = path.backend.stream().device().properties().backend == Backend::Cuda;
-    // The thread of each stream waits for the device most of the time.
-    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    // The thread of each stream waits for its device most of the time, awake.
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get) / paths.len();
     let shares = shares(count, &fits);
     let (mut places, mut device_of) = (Vec::new(), Vec::new());
     for (number, path) in paths.iter().enumerate() {
@@ -330,7 +330,7 @@ fn streams<W: Field>(
     Ok((workers, places))
 }
 
-/// Streams that work on so many `systems` of one device, at most, where the host has so many `cores`.
+/// Streams that work on so many `systems` of one device, at most, where the host has so many `cores` for it.
 #[cfg(any(feature = "gpu", test))]
 fn most_streams(cores: usize, systems: usize) -> usize {
     let most = cores.clamp(FEW_STREAMS, MAX_STREAMS);

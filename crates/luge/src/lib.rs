@@ -258,7 +258,8 @@
 //!
 //! [`BatchFactors::refactorize`] takes the values of the next sweep.
 //!
-//! On a GPU the systems are dealt out to eight streams, those of a batch of 64 systems or more to one for each core of the host, sixteen at most.
+//! On a GPU the systems are dealt out to up to eight streams. Where the host has more cores, it is as many as these, sixteen at
+//! most, if there are four systems for each.
 //!
 //! # Data on a device
 //!

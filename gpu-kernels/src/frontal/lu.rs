@@ -205,7 +205,8 @@ wide_factorization! {
     /// that of all launches so far.
     ///
     /// Launch: 1-D, [`THREADS`](super::plan::THREADS) threads, [`WIDE_VALUES`](super::plan::WIDE_VALUES) values of dynamic
-    /// shared memory. Preconditions: as there; `epoch` is that of the launch before, where `more_follow` was not zero, and `goes_on` is not zero.
+    /// shared memory. Preconditions: as there; `epoch` is that of the launch before, where `more_follow` was not zero, and
+    /// `goes_on` is not zero.
     lu_wide_fronts, false
 }
 

@@ -188,8 +188,8 @@ impl<T: Field> Work<T> {
     }
 
     /// Ends the launch: the last block makes the report and clears what the next launch wants to be zero; what was found is not
-    /// cleared if more launches of the factorization follow. What is counted of a matrix is counted if it is SYMMETRIC, failures of a SEARCH if it is one.
-    /// All threads of the grid call it.
+    /// cleared if more launches of the factorization follow. What is counted of a matrix is counted if it is SYMMETRIC, failures
+    /// of a SEARCH if it is one. All threads of the grid call it.
     #[inlined]
     pub(super) fn finish<const SYMMETRIC: bool, const SEARCH: bool>(self, seen: Seen<T>) {
         self.raise(report::MAX_B, seen.max_b);

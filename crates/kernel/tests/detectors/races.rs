@@ -442,6 +442,47 @@ fn a_write_races_with_every_concurrent_reader() {
     silent(|s| unsafe { many_readers::launch(s, &config, 1, &mut x, &mut out) });
 }
 
+/// All lanes of a warp read a cell, and one writes it that has waited for all but one of them.
+#[kernel]
+pub unsafe fn all_but_one(left_out: u32, x: GlobalMut<u32>, out: GlobalMut<u32>) {
+    let lane = thread::lane_id();
+    out.set(lane as usize, x.get(0));
+    if lane != left_out {
+        let waits_for_all = left_out == warp::WARP_SIZE;
+        let others = !(1u32 << (left_out % warp::WARP_SIZE));
+        warp::sync_warp(if waits_for_all {
+            warp::FULL_MASK
+        } else {
+            others
+        });
+    }
+    if lane == (left_out + 1) % warp::WARP_SIZE {
+        x.set(0, 5);
+    }
+}
+
+#[test]
+fn a_write_races_with_each_lane_that_has_read() {
+    let config = LaunchConfig::linear(1, 32);
+    let mut out = Buffer::<u32>::uninitialized("out", 32);
+    let mut x = Buffer::from_slice("x", &[1u32]);
+    for left_out in [0, 1, 17, 31] {
+        // SAFETY: simulated.
+        for fault in faults("all_but_one", "races.rs", |s| unsafe {
+            all_but_one::launch(s, &config, left_out, &mut x, &mut out)
+        }) {
+            assert_eq!(race(&fault), [Access::Read, Access::Write]);
+            let other = fault.other.as_ref().expect("another party");
+            assert!(
+                [fault.thread[0], other.thread[0]].contains(&left_out),
+                "{fault}"
+            );
+        }
+    }
+    // SAFETY: simulated.
+    silent(|s| unsafe { all_but_one::launch(s, &config, 32, &mut x, &mut out) });
+}
+
 /// Block 0 lets lanes 0 and 2 meet often; in the others they never meet, only 0 and 1 do.
 #[kernel]
 pub unsafe fn forgetful_place(meet: u32, x: GlobalMut<u32>) {

@@ -50,6 +50,11 @@ impl<T: Element> Readback<T> {
         &mut self.buffer
     }
 
+    /// Whether what was to be written last was recorded; false at first.
+    pub fn is_recorded(&self) -> bool {
+        self.is_recorded
+    }
+
     /// Records that all that writes has been enqueued on `stream`.
     ///
     /// # Errors

@@ -58,13 +58,12 @@ pub(super) struct Counted<T: DeviceScalar> {
     flags: Buffer<u32>,
     /// Number (epoch) of the last search that failed at each pivot.
     failed: Buffer<u32>,
+    /// Zero between factorizations, once one was enqueued; and so are the extremes.
     state: Buffer<u32>,
     extremes: Buffer<u64>,
     report: Readback<u64>,
     /// Number of factorizations so far, around the end of the integers.
     epoch: u32,
-    /// Whether a factorization was begun of which a launch was not made: what those before it found is still there.
-    is_begun: bool,
 }
 
 impl<T: DeviceScalar> Workspace<T> {
@@ -162,11 +161,10 @@ impl<T: DeviceScalar> Counted<T> {
             assembled: stream.alloc_zeroed(plan.num_large)?,
             flags: stream.alloc_zeroed(plan.num_flags)?,
             failed: stream.alloc_zeroed(n)?,
-            state: stream.alloc_zeroed(words::state::LEN)?,
-            extremes: stream.alloc_zeroed(report::NUM_EXTREMES)?,
+            state: stream.alloc(words::state::LEN)?,
+            extremes: stream.alloc(report::NUM_EXTREMES)?,
             report: Readback::new(stream, report::LEN)?,
             epoch: 0,
-            is_begun: false,
         })
     }
 
@@ -417,7 +415,8 @@ impl<T: DeviceScalar> Launches<'_, T> {
         });
         let of_plan = of_plan.filter(|(_, tasks)| !small_apart || !tasks.is_empty());
         let mut launches = apart.into_iter().chain(of_plan).peekable();
-        if std::mem::replace(&mut self.counted.is_begun, true) {
+        // At first; and where a launch was not made, what those before it have found is still there.
+        if !self.counted.report.is_recorded() {
             stream.fill_zero(&mut self.counted.extremes)?;
             stream.fill_zero(&mut self.counted.state)?;
         }
@@ -438,7 +437,6 @@ impl<T: DeviceScalar> Launches<'_, T> {
             self.launch(stream, (fronts, blocks), one, kernels)?;
             goes_on = true;
         }
-        self.counted.is_begun = false;
         self.counted.report.record(stream)
     }
 

@@ -42,7 +42,8 @@
 //!
 //! A [`Buffer`] owns its memory; a [`Slice`] or [`SliceMut`] borrows a range of it. An [`Arena`]
 //! owns one block and its [`ArenaSlice`]s share it. [`Stream::alloc_mapped`] makes buffers in the
-//! host's memory that kernels reach over the bus; a [`Readback`] is a small one that kernels write for the host. A [`Graph`] keeps the memory that it refers to.
+//! host's memory that kernels reach over the bus; a [`Readback`] is a small one that kernels write for the
+//! host. A [`Graph`] keeps the memory that it refers to.
 //! Everything keeps its stream and its device alive. [`Device::allocated_bytes`] counts the bytes
 //! asked for, and a budget refuses what would exceed it before the driver is asked.
 //!

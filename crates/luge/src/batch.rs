@@ -644,7 +644,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_are_as_many_as_the_device_is_fed_by() {
+    fn streams_are_as_many_as_cores_and_systems_are_for() {
         for (cores, systems, expected) in [
             (8, 3, 3),
             (8, 256, 8),

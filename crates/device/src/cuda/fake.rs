@@ -89,6 +89,8 @@ pub(super) struct State {
     allocations: BTreeMap<CUdeviceptr, Box<[u64]>>,
     pinned: BTreeMap<usize, Box<[u64]>>,
     handles: BTreeSet<usize>,
+    /// Events that keep no time.
+    pub(super) untimed: BTreeSet<usize>,
     functions: BTreeMap<usize, String>,
     capturing: Option<Vec<Operation>>,
     graphs: BTreeMap<usize, Vec<Operation>>,
@@ -178,6 +180,7 @@ impl State {
             allocations: BTreeMap::new(),
             pinned: BTreeMap::new(),
             handles: BTreeSet::new(),
+            untimed: BTreeSet::new(),
             functions: BTreeMap::new(),
             capturing: None,
             graphs: BTreeMap::new(),
@@ -532,8 +535,11 @@ driver! {
         state.graphs.insert((*graph).addr(), operations);
         Ok(())
     }
-    inside cuEventCreate(state, event: *mut CUevent, _flags: c_uint) {
+    inside cuEventCreate(state, event: *mut CUevent, flags: c_uint) {
         *event = state.handle();
+        if flags & 2 != 0 {
+            state.untimed.insert((*event).addr());
+        }
         Ok(())
     }
     inside cuEventRecord(state, event: CUevent, stream: CUstream) {
@@ -545,7 +551,9 @@ driver! {
     inside cuEventElapsedTime(state, milliseconds: *mut f32, start: CUevent, end: CUevent) {
         *milliseconds = 1.5;
         state.alive(start)?;
-        state.alive(end)
+        state.alive(end)?;
+        let has_time = |event: CUevent| !state.untimed.contains(&event.addr());
+        if has_time(start) && has_time(end) { Ok(()) } else { Err(INVALID_HANDLE) }
     }
     inside cuEventDestroy_v2(state, event: CUevent) { state.give_up(event) }
     inside cuGraphInstantiateWithFlags(

@@ -297,6 +297,8 @@ fn memory_that_is_read_back_is_waited_for_and_kept() {
     }
     let allocated = ["cuMemHostAlloc", "cuMemFreeHost"].map(calls);
     assert_eq!(allocated, [1, 0], "of three in turn");
+    let untimed = fake::with(|state| state.untimed.len());
+    assert_eq!(untimed, 3, "nobody measures between their events");
 }
 
 #[test]

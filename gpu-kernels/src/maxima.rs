@@ -1,4 +1,4 @@
-//! Largest numbers of all threads of a grid.
+//! Largest numbers of all threads of a grid, and who is left to tell of them.
 
 use luge_kernel::prelude::*;
 
@@ -9,6 +9,41 @@ pub(crate) const MAX_WARPS: usize = 8;
 #[inlined]
 pub(crate) fn larger(one: u64, other: u64) -> u64 {
     if one > other { one } else { other }
+}
+
+/// Whether this block is the last of the grid to come here, for all its threads: they see then what the others wrote before.
+///
+/// All threads of a block call it; `done`, which counts blocks, is zero before the launch.
+#[inlined]
+pub(crate) fn is_last_block<T: IntElement + From<u32> + PartialEq>(done: Atomic<T>) -> bool {
+    thread::sync_threads();
+    let mut is_last = false;
+    if thread::thread_idx_x() == 0 {
+        let before = done.fetch_add(T::from(1), Ordering::AcqRel, Scope::Device);
+        is_last = before == T::from(thread::grid_dim_x() - 1);
+    }
+    thread::sync_threads_or(is_last)
+}
+
+/// Ends a launch that raised words of `state`, of which the last counts blocks that are done: the last block leaves the others in
+/// `found`, which may be memory of the host, and clears all for the next launch. Whether this block is it.
+///
+/// All threads of the grid call it.
+#[inlined]
+pub(crate) fn leave(state: GlobalMut<u64>, found: GlobalMut<u64>) -> bool {
+    let len = state.len() - 1;
+    let is_last = is_last_block(state.atomic(len));
+    if is_last {
+        let mut which = thread::thread_idx_x() as usize;
+        while which <= len {
+            if which < len {
+                found.set(which, state.get(which));
+            }
+            state.set(which, 0);
+            which += thread::block_dim_x() as usize;
+        }
+    }
+    is_last
 }
 
 /// Raises the words from `first` on to what a thread has found, where that is more. A block has one atomic maximum for each: at

@@ -6,7 +6,7 @@
 use luge_kernel::prelude::*;
 
 use crate::grid::GridBarrier;
-use crate::maxima::{MAX_WARPS, larger, raise};
+use crate::maxima::{MAX_WARPS, larger, leave, raise};
 
 /// What [`residuals`](fn@residuals) measures of each right-hand side: places among [`measure::LEN`] words, each the bits
 /// of a number that is not negative, or NaN. Those up to [`measure::B`] are raised together, and those from
@@ -77,6 +77,17 @@ pub struct LongRows {
     pub segments: Records<Segment>,
     /// What the segments come to: [`segment_sums`] numbers each.
     pub sums: GlobalMut<f64>,
+}
+
+/// What [`residuals`](fn@residuals) measures.
+#[derive(Clone, Copy, KernelArgs)]
+pub struct Measured {
+    /// [`measure::LEN`] words for each right-hand side so far, and how many blocks are done.
+    pub measures: GlobalMut<u64>,
+    /// Those words in the end, which may be memory of the host.
+    pub found: GlobalMut<u64>,
+    /// The barrier of the grid.
+    pub barrier: GlobalMut<u32>,
 }
 
 /// Real numbers that a segment leaves for `nrhs` right-hand sides of numbers with so many `components`.
@@ -325,7 +336,7 @@ fn magnitude_bits(value: f64) -> u64 {
 }
 
 /// The residuals b − A·x of `nrhs` solutions, and what backward errors are made of (Rigal and Gaches 1967; Arioli,
-/// Demmel and Duff 1989, with their two kinds of rows): `measures[k]` with k as in [`measure`], for one right-hand side
+/// Demmel and Duff 1989, with their two kinds of rows): `found[k]` with k as in [`measure`], for one right-hand side
 /// after another.
 ///
 /// The entries of row i are `row_ptr[i] .. row_ptr[i + 1]`: entry p is in column `col_idx[p]`, with value
@@ -334,7 +345,8 @@ fn magnitude_bits(value: f64) -> u64 {
 ///
 /// Threads: a warp a segment, then a lane a row, in grid strides; a row of more than 32 entries is summed by its warp,
 /// and one of segments by a warp. Writes: `sums` of a segment by its warp alone; `residual` of a row by one lane;
-/// `measures` by atomic maxima. Order: a barrier of the grid between the norms of x and b with the segments, and the
+/// `measures` by atomic maxima; `found`, which may be memory of the host, and `measures` and `barrier`, which are zero then, by the
+/// last block to finish. Order: a barrier of the grid between the norms of x and b with the segments, and the
 /// rows. Shared memory: static, 0.3 KB. Launch: cooperative, 1-D, a multiple of 32 threads a block. Preconditions: the arrays
 /// describe a square matrix and the segments of its long rows; `measures` and `barrier` are zero.
 #[kernel(
@@ -348,8 +360,9 @@ fn magnitude_bits(value: f64) -> u64 {
         residual.len() == x.len(),
         long.segment_ptr.len() == long.rows.len() + 1,
         long.sums.len() >= long.segments.len() * segment_sums(nrhs as usize, W::COMPONENTS),
-        measures.len() == nrhs as usize * measure::LEN,
-        barrier.len() >= 1
+        measured.measures.len() == nrhs as usize * measure::LEN + 1,
+        measured.found.len() == nrhs as usize * measure::LEN,
+        measured.barrier.len() >= 1
     )
 )]
 pub unsafe fn residuals<W: Field<Real = f64>>(
@@ -359,9 +372,13 @@ pub unsafe fn residuals<W: Field<Real = f64>>(
     b: Global<W>,
     residual: GlobalMut<W>,
     long: LongRows,
-    measures: GlobalMut<u64>,
-    barrier: GlobalMut<u32>,
+    measured: Measured,
 ) {
+    let Measured {
+        measures,
+        found,
+        barrier,
+    } = measured;
     let of_warps = shared_array![u64; 4 * MAX_WARPS];
     let n = a.row_ptr.len() - 1;
     let nrhs = nrhs as usize;
@@ -503,6 +520,10 @@ pub unsafe fn residuals<W: Field<Real = f64>>(
         first_sums += num_segments * row_numbers(W::COMPONENTS);
         rhs += TOGETHER;
     }
+    // All blocks have left the barrier.
+    if leave(measures, found) && thread::thread_idx_x() == 0 {
+        barrier.set(0, 0);
+    }
 }
 
 /// x := x + `correction`.
@@ -516,16 +537,13 @@ pub unsafe fn correct<W: Field>(correction: Global<W>, x: GlobalMut<W>) {
     }
 }
 
-/// Words of the state of [`find_not_finite`](fn@find_not_finite): the maxima so far, and how many blocks are done.
-pub const SEARCH_WORDS: usize = 3;
-
 /// Finds the first of the numbers `x` that is infinite or not a number: `found[0]` is the complement of its place, or zero if there
 /// is none; and `found[1]` the bits of the largest magnitude.
 ///
 /// Threads: a grid-stride loop, a number an iteration. Writes: `state` by atomics; `found`, which may be memory of the host, and
 /// `state`, which is zero then, by the last block to finish. Shared memory: static, 0.1 KB. Launch: 1-D, a multiple of 32
 /// threads a block. Preconditions: `state` is zero.
-#[kernel(W = [f64, Complex<f64>], max_threads(256), require(state.len() >= SEARCH_WORDS, found.len() >= 2))]
+#[kernel(W = [f64, Complex<f64>], max_threads(256), require(state.len() == 3, found.len() == 2))]
 pub unsafe fn find_not_finite<W: Field<Real = f64>>(
     x: Global<W>,
     state: GlobalMut<u64>,
@@ -541,20 +559,7 @@ pub unsafe fn find_not_finite<W: Field<Real = f64>>(
     }
     let of_warps = shared_array![u64; 2 * MAX_WARPS];
     raise(state, 0, [first, largest], of_warps);
-    thread::sync_threads();
-    if thread::thread_idx_x() == 0 {
-        let done = state.atomic(SEARCH_WORDS - 1);
-        let before = done.fetch_add(1, Ordering::AcqRel, Scope::Device);
-        if before + 1 == u64::from(thread::grid_dim_x()) {
-            found.set(0, state.get(0));
-            found.set(1, state.get(1));
-            let mut which = 0;
-            while which < SEARCH_WORDS {
-                state.set(which, 0);
-                which += 1;
-            }
-        }
-    }
+    leave(state, found);
 }
 
 /// Blocks and threads of a block of a launch of [`sum_magnitudes`](fn@sum_magnitudes).
@@ -589,16 +594,22 @@ pub unsafe fn sum_magnitudes<W: Field<Real = f64>>(x: Global<W>, sums: GlobalMut
     }
 }
 
-/// Compares the values of a symmetric matrix with those across the diagonal, which are at `mirror`: raises `found[0]` to the bits of the
-/// largest magnitude of a value, and `found[1]` to those of the largest difference. If `conjugates`, the matrix is Hermitian.
+/// Compares the values of a symmetric matrix with those across the diagonal, which are at `mirror`: `found[0]` has the bits of the
+/// largest magnitude of a value, and `found[1]` those of the largest difference. If `conjugates`, the matrix is Hermitian.
 ///
-/// Threads: a grid-stride loop, a value an iteration. Writes: `found` by atomic maxima. Shared memory: static, 0.1 KB. Launch: 1-D,
-/// a multiple of 32 threads a block. Preconditions: `found` is zero; `mirror` has places of values.
-#[kernel(W = [f64, Complex<f64>], max_threads(256), require(mirror.len() == values.len(), found.len() >= 2))]
+/// Threads: a grid-stride loop, a value an iteration. Writes: `state` by atomics; `found`, which may be memory of the host, and
+/// `state`, which is zero then, by the last block to finish. Shared memory: static, 0.1 KB. Launch: 1-D, a multiple of 32 threads a
+/// block. Preconditions: `state` is zero; `mirror` has places of values.
+#[kernel(
+    W = [f64, Complex<f64>],
+    max_threads(256),
+    require(mirror.len() == values.len(), state.len() == 3, found.len() == 2)
+)]
 pub unsafe fn compare_across<W: Field<Real = f64>>(
     mirror: Global<u32>,
     conjugates: u32,
     values: Global<W>,
+    state: GlobalMut<u64>,
     found: GlobalMut<u64>,
 ) {
     let (mut largest, mut difference) = (0, 0);
@@ -613,7 +624,8 @@ pub unsafe fn compare_across<W: Field<Real = f64>>(
         difference = larger(difference, magnitude_bits((value - other).magnitude()));
     }
     let of_warps = shared_array![u64; 2 * MAX_WARPS];
-    raise(found, 0, [largest, difference], of_warps);
+    raise(state, 0, [largest, difference], of_warps);
+    leave(state, found);
 }
 
 /// Sets the numbers `x` to those of [`known_solution`], so that rows of a product with them do not cancel, and so that no

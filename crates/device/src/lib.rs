@@ -30,7 +30,7 @@
 //! | launch, [`Stream::copy`], fills, [`Graph::launch`], [`Stream::record`], [`Stream::wait`] | enqueued |
 //! | [`Stream::alloc`], dropping a buffer | enqueued |
 //! | [`Stream::copy_from_pinned`], [`Stream::copy_to_pinned`] | enqueued; the [`PinnedBuffer`] waits when it is looked at |
-//! | [`Readback::record`] | enqueued; [`Readback::read`] waits |
+//! | [`Readback::record`], [`Maxima::enqueue`] | enqueued; [`Readback::read`] and [`Maxima::read`] wait |
 //! | [`Stream::upload`], [`Uploads::finish`], [`Stream::download`], [`Stream::copy_from_host`], [`Stream::copy_to_host`], those with several threads | done, with everything enqueued before |
 //! | [`Stream::synchronize`], [`Event::synchronize`] | everything before is done |
 //!
@@ -94,7 +94,7 @@ pub use event::Event;
 pub use graph::Graph;
 pub use pinned::PinnedBuffer;
 pub use properties::{Backend, LoadedModule, MemoryInfo, Properties, Transfers};
-pub use readback::Readback;
+pub use readback::{Maxima, Readback};
 pub use simulator::SimulatorOptions;
 pub use stream::{Stream, Uploads};
 

@@ -87,3 +87,51 @@ impl<T: Element> Readback<T> {
         Ok(unsafe { self.buffer.memory.mapped_elements(self.buffer.len) })
     }
 }
+
+/// Words that the blocks of a launch raise, each for itself, and that the last of them leaves for the host, zero behind it for the next
+/// launch.
+#[derive(Debug)]
+pub struct Maxima {
+    /// The words, and how many blocks are done. Zero between launches.
+    state: Buffer<u64>,
+    found: Readback<u64>,
+}
+
+impl Maxima {
+    /// `len` words.
+    ///
+    /// # Errors
+    /// As [`Stream::alloc_mapped`].
+    pub fn new(stream: &Stream, len: usize) -> Result<Self, DeviceError> {
+        Ok(Self {
+            state: stream.alloc_zeroed(len + 1)?,
+            found: Readback::new(stream, len)?,
+        })
+    }
+
+    /// Has `launch` enqueue, on `stream`, what raises the words. It gets them, with the number of blocks that are done behind them, and
+    /// the memory in which the last block leaves what was found.
+    ///
+    /// # Errors
+    /// Those of `launch`; as [`Stream::record`].
+    pub fn enqueue(
+        &mut self,
+        stream: &Stream,
+        launch: impl FnOnce(&mut Buffer<u64>, &mut Buffer<u64>) -> Result<(), DeviceError>,
+    ) -> Result<(), DeviceError> {
+        launch(&mut self.state, self.found.buffer_mut())?;
+        self.found.record(stream)
+    }
+
+    /// What the launch that was enqueued last found; waits for it.
+    ///
+    /// # Errors
+    /// As [`Readback::read`].
+    ///
+    /// # Panics
+    /// If none was enqueued.
+    #[track_caller]
+    pub fn read(&self) -> Result<Vec<u64>, DeviceError> {
+        self.found.read()
+    }
+}

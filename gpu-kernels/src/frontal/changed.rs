@@ -4,6 +4,7 @@ use luge_kernel::prelude::*;
 
 use super::plan::{exponent, report};
 use super::work::{Seen, times_power_of_two};
+use crate::maxima::leave;
 
 /// Some entries of the panels of a front that lie one after the other: first those of whole columns of L with the pivots' block of
 /// U, then those of the rest of U.
@@ -40,21 +41,23 @@ pub unsafe fn put_changed_values<T: Field>(
     }
 }
 
-/// Raises the words [`MAX_B`](report::MAX_B), [`MAX_U`](report::MAX_U) and [`MAX_L`](report::MAX_L) of `extremes` to the largest
+/// Finds [`MAX_B`](report::MAX_B), [`MAX_U`](report::MAX_U) and [`MAX_L`](report::MAX_L), words of `found`: the largest
 /// magnitudes of the first `num_entries` entries of B and in `parts` of the panels of LU, as
 /// [`lu_fronts`](fn@super::lu::lu_fronts) reports them of all fronts. Value `source[e]` of A is entry e of B, scaled as `places[e]`
 /// says.
 ///
-/// Threads: a warp a part, and a grid-stride loop over entries. Writes: `extremes` by atomic operations. Shared memory: none.
-/// Launch: 1-D, a multiple of 32 threads, 256 at most. Preconditions: the parts are within the panels and have an entry each, the sources are below
-/// the length of `values`.
+/// Threads: a warp a part, and a grid-stride loop over entries. Writes: `extremes` by atomic operations; `found`, which may be memory
+/// of the host, and `extremes`, which are zero then, by the last block to finish. Shared memory: none. Launch: 1-D, a multiple of 32
+/// threads, 256 at most. Preconditions: `extremes` are zero; the parts are within the panels and have an entry each, the sources are
+/// below the length of `values`.
 #[kernel(
     T = [f32, f64, Complex<f32>, Complex<f64>],
     max_threads(256),
     require(
         source.len() == places.len(),
         num_entries as usize <= source.len(),
-        extremes.len() == report::NUM_EXTREMES
+        extremes.len() == report::NUM_EXTREMES + 1,
+        found.len() == report::NUM_EXTREMES
     )
 )]
 pub unsafe fn extremes_of_lu<T: Field>(
@@ -65,6 +68,7 @@ pub unsafe fn extremes_of_lu<T: Field>(
     places: Global<u32>,
     values: Global<T::Wide>,
     extremes: GlobalMut<u64>,
+    found: GlobalMut<u64>,
 ) {
     let mut seen = Seen::<T>::nothing();
     let warps = (thread::num_threads_1d() / warp::WARP_SIZE) as usize;
@@ -101,6 +105,7 @@ pub unsafe fn extremes_of_lu<T: Field>(
     raise(extremes, report::MAX_B, seen.max_b);
     raise(extremes, report::MAX_U, seen.max_u.to_f64());
     raise(extremes, report::MAX_L, seen.max_l.to_f64());
+    leave(extremes, found);
 }
 
 /// Raises an extreme to the largest that the lanes of a warp have.

@@ -28,8 +28,8 @@ pub use columns::{Columns, SEGMENT, Segment};
 use panels::{Front, PanelsOfL, for_pivots};
 pub use sums::copies_of_sums;
 use sums::{
-    Found, MOST_PRODUCT, PRODUCT_BITS, add_units, for_groups, joined, own_measures, power_of_two,
-    scale, sum_of_copies,
+    Found, MOST_PRODUCT, PRODUCT_BITS, add_units, for_groups, joined, leave_measures, own_measures,
+    power_of_two, scale, sum_of_copies,
 };
 
 /// Growth up to which the checksum is told.
@@ -99,6 +99,8 @@ pub struct Sums<W: Field> {
     pub pivots: GlobalMut<f64>,
     /// See [`measure`].
     pub measures: GlobalMut<u64>,
+    /// The largest of the copies of each measure, which may be memory of the host.
+    pub found: GlobalMut<u64>,
 }
 
 impl<W: Field> Sums<W> {
@@ -397,13 +399,14 @@ pub unsafe fn check_products<T: Field>(checked: Checked<T>, sums: Sums<T::Wide>)
 
 /// Measures what was summed up, and looks whether entries right of the diagonal blocks are numbers.
 ///
-/// Threads: a grid-stride loop, an entry or a column an iteration. Writes: `measures` by atomics. Shared memory: static, 0.4 KB.
+/// Threads: a grid-stride loop, an entry or a column an iteration. Writes: `measures` by atomics; `found` by the last block to finish. Shared memory: static, 0.4 KB.
 /// Launch: 1-D, a multiple of 32 threads, behind [`check_products`](fn@check_products). Preconditions: those of
 /// [`check_columns`](fn@check_columns).
 #[kernel(T = [f32, f64, Complex<f32>, Complex<f64>], max_threads(256), require(
     sums.pivots.len() == checked.front_of.len(),
     checked.weights.len() == checked.front_of.len(),
-    sums.measures.len() == measure::WORDS
+    sums.measures.len() == measure::WORDS,
+    sums.found.len() == measure::LEN
 ))]
 pub unsafe fn check_measures<T: Field>(
     checked: Checked<T>,
@@ -452,4 +455,5 @@ pub unsafe fn check_measures<T: Field>(
     }
     let of_warps = shared_array![u64; measure::OF_SUMS * MAX_WARPS];
     raise(sums.measures, own_measures(), found.measures, of_warps);
+    leave_measures(sums.measures, sums.found);
 }

@@ -3,6 +3,7 @@
 use luge_kernel::prelude::*;
 
 use super::plan::{CONJUGATED, Work, exponent, report, state};
+use crate::maxima::is_last_block;
 
 /// What a thread has seen so far.
 #[derive(Clone, Copy)]
@@ -108,6 +109,10 @@ const _: () = assert!(
         && state::LEN == state::NUM_SEARCHED + 1,
     "counts of the state and of the report stand in the same order"
 );
+const _: () = assert!(
+    report::NUM_EXTREMES <= warp::WARP_SIZE as usize && state::LEN <= warp::WARP_SIZE as usize,
+    "each word has a thread of the smallest block"
+);
 
 impl<T: Field> Work<T> {
     /// A value of A as an entry of B.
@@ -189,7 +194,7 @@ impl<T: Field> Work<T> {
 
     /// Ends the launch: the last block makes the report and clears what the next launch wants to be zero; what was found is not
     /// cleared if more launches of the factorization follow. What is counted of a matrix is counted if it is SYMMETRIC, failures
-    /// of a SEARCH if it is one. All threads of the grid call it.
+    /// of a SEARCH if it is one. All threads of the grid call it; a block has at least a warp.
     #[inlined]
     pub(super) fn finish<const SYMMETRIC: bool, const SEARCH: bool>(self, seen: Seen<T>) {
         self.raise(report::MAX_B, seen.max_b);
@@ -206,31 +211,24 @@ impl<T: Field> Work<T> {
         if SEARCH {
             self.count(state::NUM_FAILED, seen.num_failed);
         }
-        thread::sync_threads();
-        if thread::thread_idx_x() == 0 {
-            let done = self.state.atomic(state::BLOCKS_DONE);
-            let before = done.fetch_add(1, Ordering::AcqRel, Scope::Device);
-            if before + 1 == thread::grid_dim_x() {
-                let is_last = self.more_follow == 0;
-                let mut which = 0;
-                while which < report::NUM_EXTREMES {
-                    self.report.set(which, self.extremes.get(which));
-                    if is_last {
-                        self.extremes.set(which, 0);
-                    }
-                    which += 1;
+        if is_last_block(self.state.atomic(state::BLOCKS_DONE)) {
+            let is_last_launch = self.more_follow == 0;
+            // A word a thread: one after another would take longer than the rest of a small factorization.
+            let which = thread::thread_idx_x() as usize;
+            if which < report::NUM_EXTREMES {
+                self.report.set(which, self.extremes.get(which));
+                if is_last_launch {
+                    self.extremes.set(which, 0);
                 }
-                let mut which = 0;
-                while which < state::LEN {
-                    if which >= state::NUM_PERTURBED {
-                        let count = u64::from(self.state.get(which));
-                        let of_report = report::NUM_PERTURBED - state::NUM_PERTURBED;
-                        self.report.set(which + of_report, count);
-                    }
-                    if is_last || which < state::NUM_PERTURBED {
-                        self.state.set(which, 0);
-                    }
-                    which += 1;
+            }
+            if which < state::LEN {
+                if which >= state::NUM_PERTURBED {
+                    let count = u64::from(self.state.get(which));
+                    let of_report = report::NUM_PERTURBED - state::NUM_PERTURBED;
+                    self.report.set(which + of_report, count);
+                }
+                if is_last_launch || which < state::NUM_PERTURBED {
+                    self.state.set(which, 0);
                 }
             }
         }

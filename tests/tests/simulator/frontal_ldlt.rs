@@ -1364,7 +1364,7 @@ fn symmetric_factors_take_what_was_predicted() {
         let of_workspace = device.allocated_bytes() - before;
         let predicted = DeviceTree::workspace_bytes(symbolic, &memory, 8);
         let of_reports = 4 * state::LEN + 8 * report::NUM_EXTREMES;
-        let of_rest = (of_reports + 4 * CONTROL_WORDS) as u64;
+        let of_rest = (of_reports + 2 * 4 * CONTROL_WORDS) as u64;
         assert_eq!(of_workspace, predicted + of_rest, "{name}");
 
         let before = device.allocated_bytes();

@@ -743,11 +743,11 @@ fn takes_what_it_says<T: RealDeviceScalar>(
         assert!(more == 0 || more >= of_one * MANY as u64, "{name}: {more}");
     }
 
-    // What is known of it before there is a plan: all but the state, the extremes and the control of solves.
+    // What is known of it before there is a plan: all but the state, the extremes and the two controls of solves.
     let predicted = DeviceTree::workspace_bytes(tree, &MemoryPlan::new(tree), value_bytes);
     let of_reports = 4 * state::LEN + 8 * report::NUM_EXTREMES;
-    let of_control = 4 * CONTROL_WORDS;
-    let of_rest = (of_reports + of_control) as u64;
+    let of_controls = 2 * 4 * CONTROL_WORDS;
+    let of_rest = (of_reports + of_controls) as u64;
     assert_eq!(of_working, predicted + of_rest, "{name}");
 }
 

@@ -4,7 +4,7 @@ mod symmetric;
 
 use std::ops::Range;
 
-use luge_device::{Buffer, DeviceError, LaunchConfig, PinnedBuffer, RecordBuffer, Stream};
+use luge_device::{Buffer, DeviceError, LaunchConfig, Readback, RecordBuffer, Stream};
 use luge_gpu_kernels::frontal::check::columns::ColumnsBuffers;
 use luge_gpu_kernels::frontal::check::{
     self as kernels, CheckedBuffers, GROUP, SEGMENT, Segment, SumsBuffers, THREADS, TILE_ROWS,
@@ -74,7 +74,7 @@ pub(super) struct CheckMemory<T: DeviceScalar> {
     products: Buffer<u64>,
     pivots: Buffer<f64>,
     measures: Buffer<u64>,
-    on_host: PinnedBuffer<u64>,
+    found: Readback<u64>,
 }
 
 /// The parts of U right of the pivots' blocks that are worked on by themselves, or of a symmetric matrix of the rows of L.
@@ -347,7 +347,7 @@ impl<T: DeviceScalar> CheckMemory<T> {
             products: stream.alloc(sizes * copies * n)?,
             pivots: stream.alloc(n)?,
             measures: stream.alloc(measure::WORDS)?,
-            on_host: stream.device().alloc_pinned(measure::WORDS)?,
+            found: Readback::new(stream, measure::LEN)?,
         })
     }
 
@@ -364,17 +364,13 @@ impl<T: DeviceScalar> CheckMemory<T> {
             products: &mut self.products,
             pivots: &mut self.pivots,
             measures: &mut self.measures,
+            found: self.found.buffer_mut(),
         }
     }
 
     /// Waits for the check that was enqueued last.
     fn report(&self) -> Result<DeviceCheck, DeviceError> {
-        let mut words = [0; measure::LEN];
-        for copy in self.on_host.as_slice()?.chunks_exact(measure::STRIDE) {
-            for (word, &of_copy) in words.iter_mut().zip(copy) {
-                *word = of_copy.max(*word);
-            }
-        }
+        let words = self.found.read()?;
         let largest = |which: usize| f64::from_bits(words[which]);
         let smallest = |which: usize| f64::from_bits(!words[which]);
         Ok(DeviceCheck {
@@ -556,7 +552,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
             })
     }
 
-    /// Enqueues what measures the factors that are there, and the copy of its report.
+    /// Enqueues what measures the factors that are there.
     fn enqueue_check(
         &self,
         stream: &Stream,
@@ -592,7 +588,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
                 memory.sums(),
             )?;
         }
-        stream.copy_to_pinned(&memory.measures, &mut memory.on_host, 0)
+        memory.found.record(stream)
     }
 
     /// Waits for the check that was begun last, on these factors or others in the same [`Workspace`](super::Workspace), and tells what

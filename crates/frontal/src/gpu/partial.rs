@@ -13,7 +13,7 @@
 
 use std::sync::Arc;
 
-use luge_device::{Buffer, DeviceError, LaunchConfig, PinnedBuffer, RecordBuffer, Stream, Uploads};
+use luge_device::{Buffer, DeviceError, LaunchConfig, Maxima, RecordBuffer, Stream, Uploads};
 use luge_gpu_kernels::frontal::changed as kernels;
 use luge_gpu_kernels::frontal::changed::PanelPart;
 use luge_gpu_kernels::frontal::plan::{THREADS, report};
@@ -77,8 +77,7 @@ pub(super) struct Kept<T: DeviceScalar> {
     /// All panels, and their extremes with those of B.
     panels: RecordBuffer<PanelPart>,
     num_entries: u32,
-    extremes: Buffer<u64>,
-    extremes_on_host: PinnedBuffer<u64>,
+    extremes: Maxima,
     /// How the factorization that was begun last takes pivots, and whether it is of all fronts.
     begun: Option<(Rule<RealOf<T>>, bool)>,
     /// How those factors did of which all elements are kept that have to be.
@@ -183,8 +182,7 @@ impl<T: DeviceScalar> Kept<T> {
             some: None,
             panels: stream.upload_records(&panel_parts(symbolic))?,
             num_entries: symbolic.nnz() as u32,
-            extremes: stream.alloc(report::NUM_EXTREMES)?,
-            extremes_on_host: stream.device().alloc_pinned(report::NUM_EXTREMES)?,
+            extremes: Maxima::new(stream, report::NUM_EXTREMES)?,
             begun: None,
             current: None,
             cut,
@@ -302,22 +300,24 @@ impl<T: DeviceScalar> Kept<T> {
         let blocks = threads.div_ceil(THREADS as usize);
         let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
         let config = LaunchConfig::linear(blocks.clamp(1, resident.max(1)), THREADS);
-        stream.fill_zero(&mut self.extremes)?;
-        // SAFETY: the parts are those of the panels of this tree, and A has a value for each of its entries.
-        unsafe {
-            kernels::extremes_of_lu::launch::<T, _>(
-                stream,
-                &config,
-                &self.panels,
-                factors,
-                self.num_entries,
-                &self.whole.plan.source,
-                &self.whole.plan.places,
-                values,
-                &mut self.extremes,
-            )?;
-        }
-        stream.copy_to_pinned(&self.extremes, &mut self.extremes_on_host, 0)
+        let plan = &self.whole.plan;
+        self.extremes.enqueue(stream, |extremes, found| {
+            // SAFETY: the parts are those of the panels of this tree, A has a value for each of its entries, and extremes are zero.
+            unsafe {
+                kernels::extremes_of_lu::launch::<T, _>(
+                    stream,
+                    &config,
+                    &self.panels,
+                    factors,
+                    self.num_entries,
+                    &plan.source,
+                    &plan.places,
+                    values,
+                    extremes,
+                    found,
+                )
+            }
+        })
     }
 
     /// Waits for the factorization that was enqueued last; what is told is told of all fronts.
@@ -325,7 +325,7 @@ impl<T: DeviceScalar> Kept<T> {
         match (&self.begun, &self.some) {
             (Some((_, false)), Some((_, some))) => {
                 let mut report = some.counted.report()?;
-                let extremes = self.extremes_on_host.as_slice()?;
+                let extremes = self.extremes.read()?;
                 for which in [report::MAX_B, report::MAX_U, report::MAX_L] {
                     report.set(which, extremes[which]);
                 }

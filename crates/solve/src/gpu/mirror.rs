@@ -1,6 +1,6 @@
 //! Whether values of a symmetric matrix that is stored whole are those across its diagonal, on the device.
 
-use luge_device::{Buffer, DeviceError, PinnedBuffer, Stream};
+use luge_device::{Buffer, DeviceError, Maxima, Stream};
 use luge_gpu_kernels::refine as kernels;
 use luge_symbolic::gpu::Geometry;
 
@@ -45,8 +45,7 @@ impl Mirror {
 /// A comparison of values with those across the diagonal.
 #[derive(Debug)]
 pub struct Across {
-    words: Buffer<u64>,
-    on_host: PinnedBuffer<u64>,
+    found: Maxima,
 }
 
 impl Across {
@@ -57,8 +56,7 @@ impl Across {
     /// [`SolveError::Device`].
     pub fn new(stream: &Stream) -> Result<Self, SolveError> {
         Ok(Self {
-            words: stream.alloc(2)?,
-            on_host: stream.device().alloc_pinned(2)?,
+            found: Maxima::new(stream, 2)?,
         })
     }
 
@@ -78,20 +76,21 @@ impl Across {
         mirror: &Mirror,
         values: &Buffer<W>,
     ) -> Result<(), SolveError> {
-        stream.fill_zero(&mut self.words)?;
         let config = Geometry::of(&stream.device()).entries_for(values.len());
-        // SAFETY: the words are zero, blocks are of whole warps, and all places are those of values.
-        unsafe {
-            kernels::compare_across::launch::<W, _>(
-                stream,
-                &config,
-                &mirror.places,
-                mirror.conjugates.into(),
-                values,
-                &mut self.words,
-            )?;
-        }
-        stream.copy_to_pinned(&self.words, &mut self.on_host, 0)?;
+        self.found.enqueue(stream, |state, found| {
+            // SAFETY: the state is zero, blocks are of whole warps, and all places are those of values.
+            unsafe {
+                kernels::compare_across::launch::<W, _>(
+                    stream,
+                    &config,
+                    &mirror.places,
+                    mirror.conjugates.into(),
+                    values,
+                    state,
+                    found,
+                )
+            }
+        })?;
         Ok(())
     }
 
@@ -102,7 +101,7 @@ impl Across {
     ///
     /// [`SolveError::Device`].
     pub fn found(&self) -> Result<[f64; 2], SolveError> {
-        let words = self.on_host.as_slice()?;
+        let words = self.found.read()?;
         Ok([0, 1].map(|at| f64::from_bits(words[at])))
     }
 }

@@ -49,7 +49,7 @@ pub fn refine<W: RefineScalar, E: From<SolveError>>(
     let mut residuals = Residuals::new(stream, a.pattern, nrhs)?;
     let mut residual = stream.alloc(x.len()).map_err(device)?;
     residuals.enqueue(stream, a, x, b, &mut residual)?;
-    let measured = residuals.measures(stream)?.into_iter();
+    let measured = residuals.measures()?.into_iter();
     let mut best: Vec<Refined> = measured
         .map(|measures| Refined { steps: 0, measures })
         .collect();
@@ -98,7 +98,7 @@ pub fn refine<W: RefineScalar, E: From<SolveError>>(
         stream.copy(next_x, x).map_err(device)?;
         correct(stream, correction, next_x)?;
         residuals.enqueue(stream, a, next_x, b, next_residual)?;
-        let measured = residuals.measures(stream)?;
+        let measured = residuals.measures()?;
         let mut is_taken = vec![false; nrhs];
         let mut becomes_trial = vec![false; nrhs];
         for (rhs, &measures) in measured.iter().enumerate() {

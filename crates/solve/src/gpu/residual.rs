@@ -3,10 +3,10 @@
 use std::marker::PhantomData;
 
 use luge_device::{
-    Buffer, BufferView, BufferViewMut, LaunchConfig, Readback, RecordBuffer, Stream, Uploads,
+    Buffer, BufferView, BufferViewMut, LaunchConfig, Maxima, RecordBuffer, Stream, Uploads,
 };
 use luge_gpu_kernels::refine::{
-    self as kernels, CONJUGATED, LongRowsBuffers, RowsBuffers, Segment, measure,
+    self as kernels, CONJUGATED, LongRowsBuffers, MeasuredBuffers, RowsBuffers, Segment, measure,
 };
 use luge_kernel::math::{Complex, Field};
 use luge_sparse::{CompressedPattern, Scalar};
@@ -123,16 +123,8 @@ pub struct Measures {
 }
 
 impl Measures {
-    /// Words of one solution.
-    pub const NUM_WORDS: usize = measure::LEN;
-
-    /// Measures from their [words](Residuals::words).
-    ///
-    /// # Panics
-    ///
-    /// If there are fewer than [`NUM_WORDS`](Self::NUM_WORDS).
-    #[track_caller]
-    pub fn from_words(words: &[u64]) -> Self {
+    /// Those of one solution.
+    fn from_words(words: &[u64]) -> Self {
         let number = |which: usize| f64::from_bits(words[which]);
         Self {
             norm_x: number(measure::X),
@@ -305,7 +297,8 @@ impl DevicePattern {
 /// Residuals of some solutions, measured on the device.
 #[derive(Debug)]
 pub struct Residuals<W: RefineScalar> {
-    words: Buffer<u64>,
+    nrhs: usize,
+    measures: Maxima,
     /// What the segments of long rows add up to.
     sums: Buffer<f64>,
     barrier: Buffer<u32>,
@@ -322,7 +315,8 @@ impl<W: RefineScalar> Residuals<W> {
         let num_sums = pattern.long_rows.num_segments()
             * kernels::segment_sums(nrhs, <W as Scalar>::COMPONENTS);
         Ok(Self {
-            words: stream.alloc_zeroed(nrhs * measure::LEN)?,
+            nrhs,
+            measures: Maxima::new(stream, nrhs * measure::LEN)?,
             sums: stream.alloc(num_sums)?,
             barrier: primitives::grid_barrier(stream)?,
             marker: PhantomData,
@@ -349,7 +343,7 @@ impl<W: RefineScalar> Residuals<W> {
         residual: &mut impl BufferViewMut<W>,
     ) -> Result<(), SolveError> {
         let DeviceMatrix { pattern, values } = a;
-        let nrhs = self.words.len() / measure::LEN;
+        let nrhs = self.nrhs;
         assert_eq!(values.len(), pattern.num_values, "the values of A");
         assert!(
             !pattern.is_flagged || <W as Scalar>::COMPONENTS > 1,
@@ -361,8 +355,6 @@ impl<W: RefineScalar> Residuals<W> {
         if nrhs == 0 {
             return Ok(());
         }
-        stream.fill_zero(&mut self.words)?;
-        stream.fill_zero(&mut self.barrier)?;
         let device = stream.device();
         let kernel = kernels::residuals::desc::<W>();
         let config = Geometry::of(&device).persistent_threads(&device, kernel, pattern.n)?;
@@ -383,23 +375,28 @@ impl<W: RefineScalar> Residuals<W> {
             segments,
             sums: &mut self.sums,
         };
-        let (measures, barrier) = (&mut self.words, &mut self.barrier);
-        // SAFETY: a CompressedPattern of a square matrix, and its long rows; measures and barrier are zero; the launch is
-        // cooperative.
-        unsafe {
-            kernels::residuals::launch::<W, _>(
-                stream,
-                &config,
-                nrhs as u32,
-                a,
-                x,
-                b,
-                residual,
-                long,
-                measures,
-                barrier,
-            )?;
-        }
+        let barrier = &mut self.barrier;
+        self.measures.enqueue(stream, |measures, found| {
+            // SAFETY: a CompressedPattern of a square matrix, and its long rows; each launch leaves measures and barrier zero, as
+            // they were at first; the launch is cooperative.
+            unsafe {
+                kernels::residuals::launch::<W, _>(
+                    stream,
+                    &config,
+                    nrhs as u32,
+                    a,
+                    x,
+                    b,
+                    residual,
+                    long,
+                    MeasuredBuffers {
+                        measures,
+                        found,
+                        barrier,
+                    },
+                )
+            }
+        })?;
         Ok(())
     }
 
@@ -408,18 +405,20 @@ impl<W: RefineScalar> Residuals<W> {
     /// # Errors
     ///
     /// [`SolveError::Device`].
-    pub fn measures(&self, stream: &Stream) -> Result<Vec<Measures>, SolveError> {
-        let words = stream.download(&self.words)?;
+    ///
+    /// # Panics
+    ///
+    /// If nothing was.
+    #[track_caller]
+    pub fn measures(&self) -> Result<Vec<Measures>, SolveError> {
+        if self.nrhs == 0 {
+            return Ok(Vec::new());
+        }
+        let words = self.measures.read()?;
         Ok(words
             .chunks_exact(measure::LEN)
             .map(Measures::from_words)
             .collect())
-    }
-
-    /// The words of the measures on the device, for callers who bring them to the host with more of their own:
-    /// [`Measures::NUM_WORDS`] a solution.
-    pub fn words(&self) -> &Buffer<u64> {
-        &self.words
     }
 }
 
@@ -443,7 +442,7 @@ pub fn residuals<W: RefineScalar>(
 ) -> Result<Vec<Measures>, SolveError> {
     let mut residuals = Residuals::new(stream, a.pattern, nrhs)?;
     residuals.enqueue(stream, a, x, b, residual)?;
-    residuals.measures(stream)
+    residuals.measures()
 }
 
 /// x := x + `correction`, on the device.
@@ -491,9 +490,7 @@ pub fn sum_of_magnitudes<W: RefineScalar>(
 /// The search for numbers that are infinite or not a number, on the device.
 #[derive(Debug)]
 pub struct NotFinite {
-    /// Zero between searches.
-    state: Buffer<u64>,
-    found: Readback<u64>,
+    found: Maxima,
 }
 
 impl NotFinite {
@@ -504,8 +501,7 @@ impl NotFinite {
     /// [`SolveError::Device`].
     pub fn new(stream: &Stream) -> Result<Self, SolveError> {
         Ok(Self {
-            state: stream.alloc_zeroed(kernels::SEARCH_WORDS)?,
-            found: Readback::new(stream, 2)?,
+            found: Maxima::new(stream, 2)?,
         })
     }
 
@@ -526,12 +522,11 @@ impl NotFinite {
         } else {
             geometry.entries_for(x.len())
         };
-        let found = self.found.buffer_mut();
-        // SAFETY: the state is zero, and blocks are of whole warps.
-        unsafe {
-            kernels::find_not_finite::launch::<W, _>(stream, &config, x, &mut self.state, found)?;
-        }
-        Ok(self.found.record(stream)?)
+        self.found.enqueue(stream, |state, found| {
+            // SAFETY: the state is zero, and blocks are of whole warps.
+            unsafe { kernels::find_not_finite::launch::<W, _>(stream, &config, x, state, found) }
+        })?;
+        Ok(())
     }
 
     /// The first such place that was found last; waits for the search.

@@ -34,5 +34,7 @@ pub const LEN: usize = 12;
 pub const STRIDE: usize = 16;
 /// Number of copies: the atomics of all blocks would wait for each other at one.
 pub const COPIES: usize = 8;
-/// Words of all copies.
-pub const WORDS: usize = STRIDE * COPIES;
+/// Behind the copies, how many blocks have measured sums.
+pub const DONE: usize = STRIDE * COPIES;
+/// Number of words.
+pub const WORDS: usize = DONE + 1;

@@ -3,6 +3,7 @@
 use luge_kernel::prelude::*;
 
 use super::{GROUP, measure};
+use crate::maxima::{is_last_block, larger};
 
 /// Copies of the sums over columns of U, for blocks in turn: nearly all fronts may have something for one column.
 pub(super) const SUM_COPIES: usize = 8;
@@ -72,6 +73,24 @@ pub(super) fn add_units(sums: GlobalMut<u64>, at: usize, scaled: f64, most: u64)
 #[inlined]
 pub(super) fn own_measures() -> usize {
     thread::block_idx_x() as usize % measure::COPIES * measure::STRIDE
+}
+
+/// Ends what measures: the last block leaves the largest of the copies of each measure in `found`. All threads of the grid call
+/// it; a block has at least [`measure::LEN`] of them.
+#[inlined]
+pub(super) fn leave_measures(measures: GlobalMut<u64>, found: GlobalMut<u64>) {
+    if is_last_block(measures.atomic(measure::DONE)) {
+        let which = thread::thread_idx_x() as usize;
+        if which < measure::LEN {
+            let mut largest = 0;
+            let mut copy = 0;
+            while copy < measure::COPIES {
+                largest = larger(largest, measures.get(copy * measure::STRIDE + which));
+                copy += 1;
+            }
+            found.set(which, largest);
+        }
+    }
 }
 
 /// What a lane has found of its columns, of so many measures.

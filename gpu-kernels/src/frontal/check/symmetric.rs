@@ -19,8 +19,8 @@ use luge_kernel::prelude::*;
 use super::columns::{Column, Columns};
 use super::panels::{Front, PanelsOfL, for_pivots};
 use super::sums::{
-    Found, MOST_PRODUCT, PRODUCT_BITS, add_units, for_groups, joined, own_measures, power_of_two,
-    scale, sum_of_copies,
+    Found, MOST_PRODUCT, PRODUCT_BITS, add_units, for_groups, joined, leave_measures, own_measures,
+    power_of_two, scale, sum_of_copies,
 };
 use super::{GROUP, TILE_ROWS, Tile, measure};
 use crate::frontal::solve::layout::FrontRecord;
@@ -82,6 +82,8 @@ pub struct SymmetricSums {
     pub pivots: GlobalMut<f64>,
     /// See [`measure`].
     pub measures: GlobalMut<u64>,
+    /// The largest of the copies of each measure, which may be memory of the host.
+    pub found: GlobalMut<u64>,
 }
 
 impl SymmetricSums {
@@ -326,12 +328,13 @@ pub unsafe fn sum_up_rows<T: Field>(checked: SymmetricChecked<T>, sums: Symmetri
 
 /// Measures what was summed up.
 ///
-/// Threads: a grid-stride loop, a column an iteration. Writes: `measures` by atomics. Shared memory: static, 0.4 KB. Launch: 1-D, a
+/// Threads: a grid-stride loop, a column an iteration. Writes: `measures` by atomics; `found` by the last block to finish. Shared memory: static, 0.4 KB. Launch: 1-D, a
 /// multiple of 32 threads, behind [`sum_up_rows`](fn@sum_up_rows). Preconditions: those of [`sum_up_columns`](fn@sum_up_columns).
 #[kernel(T = [f32, f64, Complex<f32>, Complex<f64>], max_threads(256), require(
     checked.exponents.len() == checked.front_of.len(),
     sums.pivots.len() == checked.front_of.len(),
-    sums.measures.len() == measure::WORDS
+    sums.measures.len() == measure::WORDS,
+    sums.found.len() == measure::LEN
 ))]
 pub unsafe fn measure_products<T: Field>(checked: SymmetricChecked<T>, sums: SymmetricSums) {
     let mut found = Found::<{ measure::OF_SUMS }>::NONE;
@@ -362,4 +365,5 @@ pub unsafe fn measure_products<T: Field>(checked: SymmetricChecked<T>, sums: Sym
     }
     let of_warps = shared_array![u64; measure::OF_SUMS * MAX_WARPS];
     raise(sums.measures, own_measures(), found.measures, of_warps);
+    leave_measures(sums.measures, sums.found);
 }

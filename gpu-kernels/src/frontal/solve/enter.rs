@@ -4,7 +4,7 @@ use luge_kernel::prelude::*;
 
 use super::handover::{awaited, give};
 use super::kinds::Kind;
-use super::layout::{MAX_NRHS, Places, control};
+use super::layout::{CONTROL_WORDS, MAX_NRHS, Places, control};
 use super::scaled::{BIAS, biased_exponent, headroom, shifted};
 use super::{Chunk, Sweep};
 use crate::grid::GridBarrier;
@@ -42,6 +42,9 @@ impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usiz
             largest.set(t, 0);
         }
         thread::sync_threads();
+        for word in thread::grid_stride(CONTROL_WORDS) {
+            self.vectors.next_control.set(word, 0);
+        }
         let n = self.n();
         // Entries of the right-hand sides from one on, the last one again where there are none: all are under way at once.
         let given = |place: u32, first: usize| {

@@ -247,6 +247,8 @@ pub struct Vectors<T: Field> {
     pub sums: GlobalMut<T>,
     /// See [`control`].
     pub control: GlobalMut<u32>,
+    /// The control of the next solve, of which no launch that is under way knows.
+    pub next_control: GlobalMut<u32>,
 }
 
 /// Words of the control of a launch.
@@ -256,6 +258,10 @@ pub const CONTROL_WORDS: usize = 128;
 pub mod control {
     /// The barrier of the grid.
     pub const BARRIER: usize = 0;
+    /// Tasks of blocks upwards that are taken, where blocks take them (see the module `lists`).
+    pub const TAKEN_UP: usize = 16;
+    /// Likewise downwards.
+    pub const TAKEN_DOWN: usize = 32;
     /// The largest exponent of each right-hand side.
     pub const EXPONENTS: usize = 64;
 }

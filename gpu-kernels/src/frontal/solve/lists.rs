@@ -126,9 +126,82 @@ impl Tasks {
     }
 }
 
+/// Where the words of shared memory are in which a block keeps what it knows of a level while it takes tasks: registers would be
+/// spilled for it.
+mod taking {
+    /// The task that is taken.
+    pub const INDEX: usize = 0;
+    /// First task of the level.
+    pub const BEGIN: usize = 1;
+    /// Number of its turns.
+    pub const COUNT: usize = 2;
+    /// How many had been counted before it.
+    pub const BEFORE: usize = 3;
+}
+
+/// Blocks that share the part of a list for a level so that whoever is free takes the next task: one with a long task keeps nobody
+/// waiting for those that would have been its own. As each task is taken behind all that it waits for, waiting ends.
 impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize>
     Sweep<T, K, R, AHEAD, BELOW>
 {
+    /// Chunks of one turn, and the turns of a task for all chunks: how many, and the power of two from there on.
+    #[inlined]
+    fn turns_of_task(self) -> (u32, u32, u32) {
+        let together = if R > 1 { PAIR as u32 } else { 1 };
+        let turns = Turns::new((0, 0), self.num_chunks().div_ceil(together), 1);
+        (together, turns.num_chunks, turns.shift)
+    }
+
+    /// Begins with the part of a list for level number `level`. All threads of the grid call it, behind a barrier of the grid; they
+    /// use `words` for nothing else until they are through.
+    #[inlined]
+    pub(super) fn begin_taking(self, part: (u32, u32), level: usize, words: Shared<u32>) {
+        thread::sync_threads();
+        if thread::thread_idx_x() == 0 {
+            let (.., shift) = self.turns_of_task();
+            // Each level counts its turns, and for each block one that there is not.
+            let of_blocks = (level as u32).wrapping_mul(thread::grid_dim_x());
+            words.set(taking::BEGIN, part.0);
+            words.set(taking::COUNT, (part.1 - part.0) << shift);
+            words.set(taking::BEFORE, (part.0 << shift).wrapping_add(of_blocks));
+        }
+    }
+
+    /// The next task that nobody took: the first of its chunks, its front, and the strip or share (see [`LargeTask`]); none if there is
+    /// none. `word` of the control counts. All threads of a block call it until there is none.
+    #[inlined]
+    pub(super) fn take_free(
+        self,
+        list: Records<LargeTask>,
+        word: usize,
+        words: Shared<u32>,
+    ) -> Option<(Chunk, Front, u32)> {
+        let (together, num_turns, shift) = self.turns_of_task();
+        loop {
+            // What was taken before has been read. Nothing is taken ahead: a task of somebody who waits may be one that others wait for.
+            thread::sync_threads();
+            if thread::thread_idx_x() == 0 {
+                let counted = self.vectors.control.atomic(word);
+                let counted = counted.fetch_add(1, Ordering::Relaxed, Scope::Device);
+                let index = counted.wrapping_sub(words.get(taking::BEFORE));
+                words.set(taking::INDEX, index);
+            }
+            thread::sync_threads();
+            let index = words.get(taking::INDEX);
+            if index >= words.get(taking::COUNT) {
+                return None;
+            }
+            // Turns that there are not are left.
+            let turn = index & ((1 << shift) - 1);
+            if turn < num_turns {
+                let task = words.get(taking::BEGIN) + (index >> shift);
+                let task = list.get(task as usize);
+                let chunk = self.chunk(turn * together);
+                return Some((chunk, self.front(task.front()), task.strip()));
+            }
+        }
+    }
+
     /// The tasks of the part of a list that worker `worker` of `workers` has, each for all chunks, [`PAIR`] of several
     /// together; `front_of` is the front of a task.
     #[inlined]
@@ -188,7 +261,7 @@ impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usiz
         }
     }
 
-    /// The fronts and strips of a block.
+    /// The fronts and strips of a block, if blocks have shares of them.
     #[inlined]
     pub(super) fn large_tasks(
         self,

@@ -21,10 +21,10 @@
 //!
 //! Who works on what is planned by the host (see `luge_frontal::gpu`): a warp on a small front, or on several that do not wait for
 //! each other, a block on a larger one, or on a strip of 64 rows of a very large one. Tasks stand in lists, in an order in which
-//! none waits for a later one; worker i of n does the tasks i, i + n, … of its list, so waiting ends whatever n is. Every block does both kinds: small
-//! fronts, which have none but small ones below them, then larger ones up and down, then small ones again. A task waits
-//! for numbers and not for other tasks: see the module `handover`. Kernels that know of strips are apart: they spill
-//! registers, and most trees have no front that is so large.
+//! none waits for a later one; worker i of n does the tasks i, i + n, … of its list, or blocks take the next one when they are free
+//! (see the module `lists`), so waiting ends whatever n is. Every block does both kinds: small fronts, which have none but small ones
+//! below them, then larger ones up and down, then small ones again. A task waits for numbers and not for other tasks: see the module
+//! `handover`. Kernels that know of strips are apart: they spill registers, and most trees have no front that is so large.
 //!
 //! Several right-hand sides are solved for in turns of up to 16, a thread having two of them: a front is worked on by groups of
 //! lanes or of warps, and is as many tasks, its shares, as there are groups for which a warp or a block has no room.
@@ -361,10 +361,10 @@ fn solve<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BE
     sweep: Sweep<T, K, R, AHEAD, BELOW>,
     lists: Lists,
     (enter, goes_on): (Places, bool),
-    largest: Shared<u32>,
+    words: Shared<u32>,
 ) {
     let mut barrier = GridBarrier::new(sweep.vectors.control);
-    sweep.enter(enter, goes_on, largest, &mut barrier);
+    sweep.enter(enter, goes_on, words, &mut barrier);
     let num_levels = lists.levels.len();
     let (block, num_blocks) = (thread::block_idx_x(), thread::grid_dim_x());
     let warp = (
@@ -396,16 +396,34 @@ fn solve<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BE
             }
         });
         let part = lists.part(number, |level| level.blocks_up());
-        let mut tasks = sweep.large_tasks(lists.blocks_up, part, block);
-        while tasks.is_left() {
-            let (chunk, front, strip) = sweep.take_large(&mut tasks, lists.blocks_up);
-            sweep.large_up(chunk, front, strip);
+        let list = lists.blocks_up;
+        if K::STRIPS {
+            sweep.begin_taking(part, number, words);
+            let word = layout::control::TAKEN_UP;
+            while let Some((chunk, front, strip)) = sweep.take_free(list, word, words) {
+                sweep.large_up(chunk, front, strip);
+            }
+        } else {
+            let mut tasks = sweep.large_tasks(list, part, block);
+            while tasks.is_left() {
+                let (chunk, front, strip) = sweep.take_large(&mut tasks, list);
+                sweep.large_up(chunk, front, strip);
+            }
         }
         let part = lists.part(number, |level| level.blocks_down());
-        let mut tasks = sweep.large_tasks(lists.blocks_down, part, block);
-        while tasks.is_left() {
-            let (chunk, front, strip) = sweep.take_large(&mut tasks, lists.blocks_down);
-            sweep.large_down(chunk, front, strip);
+        let list = lists.blocks_down;
+        if K::STRIPS {
+            sweep.begin_taking(part, number, words);
+            let word = layout::control::TAKEN_DOWN;
+            while let Some((chunk, front, strip)) = sweep.take_free(list, word, words) {
+                sweep.large_down(chunk, front, strip);
+            }
+        } else {
+            let mut tasks = sweep.large_tasks(list, part, block);
+            while tasks.is_left() {
+                let (chunk, front, strip) = sweep.take_large(&mut tasks, list);
+                sweep.large_down(chunk, front, strip);
+            }
         }
         let part = lists.part(number, |level| level.warps_down());
         sweep.for_small(lists.warps_down, part, warp, |chunk, front, share| {
@@ -440,7 +458,7 @@ macro_rules! solve_fronts {
             min_blocks($blocks),
             require(
                 nrhs >= 1,
-                nrhs as usize <= MAX_NRHS,
+                nrhs as usize <= if $many == 1 { 1 } else { MAX_NRHS },
                 $tree.gather_ptr.len() == $tree.order.len() + $tree.row_idx.len() + 1,
                 $tree.carry_to.len() == $tree.row_idx.len(),
                 enter.places.len() == $tree.order.len(),
@@ -459,7 +477,8 @@ macro_rules! solve_fronts {
                         * T::COMPONENTS,
                 vectors.sums.len()
                     >= (nrhs as usize).div_ceil($many) * $many * lists.segments.len(),
-                vectors.control.len() >= layout::CONTROL_WORDS,
+                vectors.control.len() == layout::CONTROL_WORDS,
+                vectors.next_control.len() == layout::CONTROL_WORDS,
                 $($require)*
             )
         )]
@@ -473,7 +492,7 @@ macro_rules! solve_fronts {
             leave: Places,
             vectors: Vectors<T>,
         ) {
-            let largest = shared_array![u32; MAX_NRHS];
+            let words = shared_array![u32; MAX_NRHS];
             let values = dynamic_shared::<T>(0, values_places($many, $strips));
             let products = dynamic_shared::<T>(
                 values_places($many, $strips) * size_of::<T>(),
@@ -481,7 +500,8 @@ macro_rules! solve_fronts {
             );
             let sweep = Sweep::<T, _, { $many }, $ahead, $below> {
                 kind: $kind,
-                nrhs,
+                // A constant saves the registers of chunks.
+                nrhs: if $many == 1 { 1 } else { nrhs },
                 tree: $tree,
                 leave,
                 vectors,
@@ -489,17 +509,18 @@ macro_rules! solve_fronts {
                 values,
                 products,
             };
-            solve(sweep, lists, (enter, $word & layout::GOES_ON != 0), largest);
+            solve(sweep, lists, (enter, $word & layout::GOES_ON != 0), words);
         }
     };
 }
 
 solve_fronts! {
-    /// Solves A·X = R or, if bit 0 of `transpose` is set, Aᵀ·X = R in place in `x`, for one right-hand side after another,
-    /// with factors in whose lists every task is one of a whole front.
+    /// Solves A·x = r or, if bit 0 of `transpose` is set, Aᵀ·x = r in place in `x`, for one right-hand side (`nrhs` is 1), with factors
+    /// in whose lists every task is one of a whole front.
     ///
     /// With the bit [`GOES_ON`](layout::GOES_ON) it goes on with what a launch on the same vectors left, to which `control`
-    /// but for the word of the barrier belongs. The tasks of all launches together are those of one, in the same order.
+    /// from [`EXPONENTS`](layout::control::EXPONENTS) on belongs; the words before are zero again. The tasks of all launches together
+    /// are those of one, in the same order.
     ///
     /// See the module for the algorithm, and [`layout`] for the lists. Entry e in the order of elimination is entry
     /// `enter.places[e]` of the right-hand side times 2^`enter.exponents[e]`, and entry `leave.places[e]` of the solution
@@ -509,8 +530,8 @@ solve_fronts! {
     /// Threads: each warp works by itself on small fronts, each block as a whole on larger ones.
     /// Writes: the part of `unknowns`, `eliminated` and `x` that belongs to a front's pivots, and the contributions of
     /// its rows below, by whoever has the task alone; flags show them to those who wait. Right-hand sides come in
-    /// by all threads, between barriers of the grid. Shared memory: static, 0.3 KB, and [`shared_values`] values of dynamic
-    /// shared memory.
+    /// by all threads, between barriers of the grid, and the first threads of the grid make `next_control` zero. Shared memory:
+    /// static, 0.3 KB, and [`shared_values`] values of dynamic shared memory.
     ///
     /// Launch: cooperative, 1-D, 256 threads a block. Preconditions: the lists are those of the tree that the factors
     /// belong to; of a level no task waits for a later one, the order being that of warps upwards, of blocks upwards, of
@@ -549,7 +570,7 @@ solve_fronts! {
 
 solve_fronts! {
     /// Solves with the factors of P·B·Pᵀ = L·D·Lᵀ of a symmetric matrix, or with those of them that `factors` names (see
-    /// [`factors`](layout::factors)), in place in `x`, for one right-hand side after another.
+    /// [`factors`](layout::factors)), in place in `x`, for one right-hand side.
     ///
     /// As [`solve_fronts_single`](fn@solve_fronts_single), but for these: a front has one panel, that of L; D is in
     /// `diagonal`, with two values for each pivot, its own entry and the one that couples it to the next pivot, zero if

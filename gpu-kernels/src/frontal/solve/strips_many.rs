@@ -85,19 +85,17 @@ fn own_value() -> (u32, u32, u32) {
 impl<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize>
     Sweep<T, K, R, AHEAD, BELOW>
 {
-    /// This lane's part of the `count` columns from `column` on; any entries where there are none.
+    /// This lane's part of product `p` of the `count` columns from `column` on; any entries where there are none.
     #[inlined]
-    fn part(self, front: Front, rows: Rows, (column, count): (u32, u32)) -> Part<T> {
-        let mut part = [[T::ZERO; 4]; PRODUCTS];
+    fn part(self, front: Front, rows: Rows, (column, count): (u32, u32), p: u32) -> [T; 4] {
+        let mut part = [T::ZERO; 4];
         let (group, sharer) = own_rows();
-        repeated!(p < PRODUCTS => {
-            repeated!(x < 4 => {
-                let (row, own) = of_left(x as u32);
-                let row = (group + row).min(rows.count - 1);
-                let own = (sharer * WIDTH + p as u32 * DEPTH + own).min(count - 1);
-                let place = rows.first + row * rows.of_rows + (column + own) * rows.of_columns;
-                part[p][x] = -self.factor(front, place);
-            });
+        repeated!(x < 4 => {
+            let (row, own) = of_left(x as u32);
+            let row = (group + row).min(rows.count - 1);
+            let own = (sharer * WIDTH + p * DEPTH + own).min(count - 1);
+            let place = rows.first + row * rows.of_rows + (column + own) * rows.of_columns;
+            part[x] = self.factor(front, place);
         });
         part
     }
@@ -133,7 +131,7 @@ impl<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW:
         }
     }
 
-    /// Takes strips of columns off `sums`, times their unknowns in `vector`: turn number i has the columns `columns(i)`,
+    /// Adds strips of columns to `sums`, times their unknowns in `vector`: turn number i has the columns `columns(i)`,
     /// from the first of these on so many, of which each is unknown `number(column)`. `before` turns came before. All
     /// threads of the block call it.
     #[inlined]
@@ -141,7 +139,7 @@ impl<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW:
         clippy::too_many_arguments,
         reason = "each is another part of the strip"
     )]
-    fn subtract_columns(
+    fn add_columns(
         self,
         (chunk, chunks): (Chunk, u32),
         (front, rows): (Front, Rows),
@@ -155,33 +153,35 @@ impl<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW:
             return;
         }
         let (_, sharer) = own_rows();
-        let mut ahead = self.part(front, rows, columns(0));
+        let mut parts: Part<T> = [[T::ZERO; 4]; PRODUCTS];
+        repeated!(p < PRODUCTS => {
+            parts[p] = self.part(front, rows, columns(0), p as u32);
+        });
         let mut turn = 0;
         while turn < turns {
-            let now = ahead;
             let at = (before + turn) % 2 * STAGED;
             let (column, count) = columns(turn);
             self.stage((chunk, chunks), at, count, vector, |p| number(column + p));
-            // Not before: what is waited for would come behind it.
-            if turn + 1 < turns {
-                ahead = self.part(front, rows, columns(turn + 1));
-            }
             thread::sync_threads();
+            let next = columns((turn + 1).min(turns - 1));
             repeated!(p < PRODUCTS => {
                 let first = at + (sharer * WIDTH + p as u32 * DEPTH) * MANY as u32;
                 let right = |n: usize, k: u32, rhs: u32| {
                     let place = first + n as u32 * VALUES + k * MANY as u32 + rhs;
                     self.products.get(place as usize)
                 };
-                T::add_columns::<PAIR>(now[p], right, sums);
+                T::add_columns::<PAIR>(parts[p], right, sums);
+                // Those of the next turn, or this one's again: behind what was waited for, which would come behind them. Nothing is made
+                // of them before, or they would be waited for.
+                parts[p] = self.part(front, rows, next, p as u32);
             });
             turn += 1;
         }
     }
 
-    /// Adds to this thread's `value` what the warps have for it. All threads of the block call it.
+    /// Takes off this thread's `value` what the warps have for it. All threads of the block call it.
     #[inlined]
-    fn join_columns(self, chunks: u32, sums: &Sums<T>, value: &mut [T; OWN]) {
+    fn take_off_columns(self, chunks: u32, sums: &Sums<T>, value: &mut [T; OWN]) {
         let (group, sharer) = own_rows();
         let lane = thread::lane_id();
         let mut n = 0;
@@ -205,7 +205,7 @@ impl<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW:
                 let at = of_chunk + row * MANY as u32 + rhs;
                 let mut i = 0;
                 while i < OWN {
-                    value[i] += self.products.get(at as usize + i);
+                    value[i] -= self.products.get(at as usize + i);
                     i += 1;
                 }
                 sharer += 1;
@@ -289,7 +289,7 @@ impl<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW:
             self.gather(of_own, rhs, contributions, is_row, &mut value);
         }
         let mut sums = [[[T::ZERO; 4]; PAIR]; 1];
-        self.subtract_columns(
+        self.add_columns(
             (chunk, chunks),
             (front, rows),
             (0, before),
@@ -298,7 +298,7 @@ impl<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW:
             |column| front.start + column,
             &mut sums,
         );
-        self.join_columns(chunks, &sums, &mut value);
+        self.take_off_columns(chunks, &sums, &mut value);
         if is_pivots {
             self.times_shown_inverse(chunks, value, |n, row, rhs, found| {
                 if row < rows.count {
@@ -337,7 +337,7 @@ impl<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW:
         }
         let mut sums = [[[T::ZERO; 4]; PAIR]; 1];
         let turns_below = front.c.div_ceil(STRIP);
-        self.subtract_columns(
+        self.add_columns(
             (chunk, chunks),
             (front, below),
             (0, turns_below),
@@ -351,7 +351,7 @@ impl<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW:
             &mut sums,
         );
         let last = front.strips_of_pivots() - 1;
-        self.subtract_columns(
+        self.add_columns(
             (chunk, chunks),
             (front, rows),
             (turns_below, last - t),
@@ -363,7 +363,7 @@ impl<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW:
             |column| self.place_down(front, column),
             &mut sums,
         );
-        self.join_columns(chunks, &sums, &mut value);
+        self.take_off_columns(chunks, &sums, &mut value);
         self.times_shown_inverse(chunks, value, |n, row, rhs, found| {
             if row < rows.count {
                 let e = self.place_down(front, first + row);

@@ -38,6 +38,7 @@ impl<T: DeviceScalar> CheckMemory<T> {
             products: &mut self.products,
             pivots: &mut self.pivots,
             measures: &mut self.measures,
+            found: self.found.buffer_mut(),
         }
     }
 }
@@ -147,7 +148,7 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
                 memory.symmetric_sums(),
             )?;
         }
-        stream.copy_to_pinned(&memory.measures, &mut memory.on_host, 0)
+        memory.found.record(stream)
     }
 
     /// Waits for the check that was begun last, on these factors or others in the same [`Workspace`](crate::gpu::Workspace), and tells

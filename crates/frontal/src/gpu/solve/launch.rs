@@ -178,8 +178,8 @@ impl<T: DeviceScalar, S: Storage> Solve<'_, T, S> {
         let together = if sides.len() == 1 { 1 } else { MANY };
         let lanes = sides.len().next_multiple_of(together);
         let entries = vector_entries(tree) * lanes;
-        let (control, memory) = vectors.memory(elements, stream, entries)?;
-        stream.fill_zero(control)?;
+        let (controls, memory) = vectors.memory(elements, stream, entries)?;
+        controls.begin(stream)?;
         let (mut entered, memory) = memory.split_at_mut(n * lanes);
         let (unknowns, memory) = memory.into_split_at(n * lanes);
         let (eliminated, memory) = memory.into_split_at(n * lanes);
@@ -200,7 +200,7 @@ impl<T: DeviceScalar, S: Storage> Solve<'_, T, S> {
                 stored.bring(stream, link, next.map(|(link, _)| link), self.panels)?;
             }
             if number > 0 {
-                stream.fill_zero(&mut control.slice_mut(words::BARRIER..words::BARRIER + 1))?;
+                stream.fill_zero(&mut controls.own.slice_mut(..words::EXPONENTS))?;
             }
             let what = Launch {
                 lists: &whole,
@@ -216,10 +216,12 @@ impl<T: DeviceScalar, S: Storage> Solve<'_, T, S> {
                 eliminated: &mut eliminated,
                 carried: &mut carried,
                 sums: &mut sums,
-                control,
+                control: &mut controls.own,
+                next_control: &mut controls.next,
             };
             self.enqueue_launch(stream, &what, vectors)?;
         }
+        controls.end();
         Ok(stream.make_way()?)
     }
 
@@ -275,7 +277,7 @@ impl<T: DeviceScalar, S: Storage> Solve<'_, T, S> {
         };
         let goes_on = if what.goes_on { GOES_ON } else { 0 };
         // SAFETY: lists, factors and exchanges are those of one tree; the plan puts no task before one that it waits for, in
-        // this launch or in one before; the word of the barrier is zero, and in the first launch the whole control.
+        // this launch or in one before; the words before the exponents are zero, and in the first launch the whole control.
         unsafe {
             match self.kind {
                 Kind::General {

@@ -11,6 +11,8 @@ mod shares;
 mod symmetric;
 mod tasks;
 
+use std::mem;
+
 use luge_device::{Buffer, BufferViewMut, DeviceError, LaunchConfig, Stream};
 use luge_gpu_kernels::frontal::solve as kernels;
 use luge_gpu_kernels::frontal::solve::layout::{CONTROL_WORDS, THREADS};
@@ -40,7 +42,41 @@ pub(super) struct SolveState<T: DeviceScalar> {
 pub(super) struct Vectors<T: DeviceScalar> {
     /// Vectors that have no room there.
     apart: Option<Buffer<T>>,
-    control: Buffer<u32>,
+    controls: Controls,
+}
+
+/// What blocks of a launch count in: zero before it. A launch clears the words of the next solve, which takes no launch of its own.
+#[derive(Debug)]
+pub(super) struct Controls {
+    own: Buffer<u32>,
+    next: Buffer<u32>,
+    /// Whether the own ones are zero once what is enqueued is done: not where a launch was not made.
+    are_clear: bool,
+}
+
+impl Controls {
+    fn new(stream: &Stream) -> Result<Self, DeviceError> {
+        Ok(Self {
+            own: stream.alloc(CONTROL_WORDS)?,
+            next: stream.alloc(CONTROL_WORDS)?,
+            are_clear: false,
+        })
+    }
+
+    /// Before the first launch of a solve.
+    fn begin(&mut self, stream: &Stream) -> Result<(), DeviceError> {
+        if !self.are_clear {
+            stream.fill_zero(&mut self.own)?;
+        }
+        self.are_clear = false;
+        Ok(())
+    }
+
+    /// All launches of the solve are enqueued.
+    fn end(&mut self) {
+        mem::swap(&mut self.own, &mut self.next);
+        self.are_clear = true;
+    }
 }
 
 impl<T: DeviceScalar> SolveState<T> {
@@ -148,7 +184,7 @@ impl<T: DeviceScalar> Vectors<T> {
     pub(super) fn new(stream: &Stream) -> Result<Self, DeviceFrontalError> {
         Ok(Self {
             apart: None,
-            control: stream.alloc(CONTROL_WORDS)?,
+            controls: Controls::new(stream)?,
         })
     }
 
@@ -156,25 +192,25 @@ impl<T: DeviceScalar> Vectors<T> {
     pub(super) fn bytes<S: Storage>(tree: &DeviceTree<S>, of_elements: u64) -> u64 {
         let entries = vector_entries(tree) as u64;
         let apart = if entries > of_elements { entries } else { 0 };
-        apart * size_of::<T>() as u64 + 4 * CONTROL_WORDS as u64
+        apart * size_of::<T>() as u64 + 2 * 4 * CONTROL_WORDS as u64
     }
 
-    /// The control, and memory for `entries` values: the `elements` or what there is apart from them, if it suffices.
+    /// The controls, and memory for `entries` values: the `elements` or what there is apart from them, if it suffices.
     fn memory<'a>(
         &'a mut self,
         elements: &'a mut Buffer<T>,
         stream: &Stream,
         entries: usize,
-    ) -> Result<(&'a mut Buffer<u32>, &'a mut Buffer<T>), DeviceFrontalError> {
+    ) -> Result<(&'a mut Controls, &'a mut Buffer<T>), DeviceFrontalError> {
         if elements.len() >= entries {
-            return Ok((&mut self.control, elements));
+            return Ok((&mut self.controls, elements));
         }
         // Others are freed first: both need not exist at once.
         let apart = match self.apart.take().filter(|apart| apart.len() >= entries) {
             Some(apart) => apart,
             None => stream.alloc(entries)?,
         };
-        Ok((&mut self.control, self.apart.insert(apart)))
+        Ok((&mut self.controls, self.apart.insert(apart)))
     }
 }
 

@@ -399,9 +399,9 @@ pub unsafe fn check_products<T: Field>(checked: Checked<T>, sums: Sums<T::Wide>)
 
 /// Measures what was summed up, and looks whether entries right of the diagonal blocks are numbers.
 ///
-/// Threads: a grid-stride loop, an entry or a column an iteration. Writes: `measures` by atomics; `found` by the last block to finish. Shared memory: static, 0.4 KB.
-/// Launch: 1-D, a multiple of 32 threads, behind [`check_products`](fn@check_products). Preconditions: those of
-/// [`check_columns`](fn@check_columns).
+/// Threads: a grid-stride loop, an entry or a column an iteration. Writes: `measures` by atomics; `found` by the last block to
+/// finish. Shared memory: static, 0.4 KB. Launch: 1-D, a multiple of 32 threads, behind [`check_products`](fn@check_products).
+/// Preconditions: those of [`check_columns`](fn@check_columns).
 #[kernel(T = [f32, f64, Complex<f32>, Complex<f64>], max_threads(256), require(
     sums.pivots.len() == checked.front_of.len(),
     checked.weights.len() == checked.front_of.len(),

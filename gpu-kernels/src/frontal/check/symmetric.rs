@@ -328,8 +328,8 @@ pub unsafe fn sum_up_rows<T: Field>(checked: SymmetricChecked<T>, sums: Symmetri
 
 /// Measures what was summed up.
 ///
-/// Threads: a grid-stride loop, a column an iteration. Writes: `measures` by atomics; `found` by the last block to finish. Shared memory: static, 0.4 KB. Launch: 1-D, a
-/// multiple of 32 threads, behind [`sum_up_rows`](fn@sum_up_rows). Preconditions: those of [`sum_up_columns`](fn@sum_up_columns).
+/// Threads: a grid-stride loop, a column an iteration. Writes: `measures` by atomics; `found` by the last block to finish. Shared
+/// memory: static, 0.4 KB. Launch: 1-D, a multiple of 32 threads, behind [`sum_up_rows`](fn@sum_up_rows). Preconditions: those of [`sum_up_columns`](fn@sum_up_columns).
 #[kernel(T = [f32, f64, Complex<f32>, Complex<f64>], max_threads(256), require(
     checked.exponents.len() == checked.front_of.len(),
     sums.pivots.len() == checked.front_of.len(),

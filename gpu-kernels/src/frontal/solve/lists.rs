@@ -139,7 +139,7 @@ mod taking {
     pub const BEFORE: usize = 3;
 }
 
-/// Blocks that share the part of a list for a level so that whoever is free takes the next task: one with a long task keeps nobody
+/// How blocks share the part of a list for a level: whoever is free takes the next task, so that one with a long task keeps nobody
 /// waiting for those that would have been its own. As each task is taken behind all that it waits for, waiting ends.
 impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize>
     Sweep<T, K, R, AHEAD, BELOW>
@@ -178,7 +178,8 @@ impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usiz
     ) -> Option<(Chunk, Front, u32)> {
         let (together, num_turns, shift) = self.turns_of_task();
         loop {
-            // What was taken before has been read. Nothing is taken ahead: a task of somebody who waits may be one that others wait for.
+            // What was taken before has been read. Nothing is taken ahead: a task of somebody who waits may be one that others wait
+            // for.
             thread::sync_threads();
             if thread::thread_idx_x() == 0 {
                 let counted = self.vectors.control.atomic(word);

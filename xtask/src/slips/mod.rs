@@ -10,7 +10,7 @@
 mod list;
 mod scratch;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -58,9 +58,9 @@ pub(super) struct Slip {
 /// Arguments of the command.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Make only slips whose name or file contains this.
-    #[arg(long)]
-    only: Option<String>,
+    /// Make only slips whose name or file contains one of these, separated by commas.
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
     /// List the slips and make none.
     #[arg(long)]
     list: bool,
@@ -88,13 +88,18 @@ fn report(slip: &Slip, is_noticed: bool, took: Duration) {
 ///
 /// If the workspace cannot be copied or built, or the tests fail without any slip.
 pub fn slips(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
-    let only = args.only.as_deref().unwrap_or("");
-    let chosen: Vec<usize> = (0..SLIPS.len())
-        .filter(|&number| SLIPS[number].name.contains(only) || SLIPS[number].file.contains(only))
-        .collect();
-    if chosen.is_empty() {
-        bail!("no slip has '{only}' in its name or file");
+    let mut chosen = BTreeSet::new();
+    if args.only.is_empty() {
+        chosen.extend(0..SLIPS.len());
     }
+    for part in &args.only {
+        let has_part = |slip: &Slip| slip.name.contains(part) || slip.file.contains(part);
+        if !SLIPS.iter().any(has_part) {
+            bail!("no slip has '{part}' in its name or file");
+        }
+        chosen.extend((0..SLIPS.len()).filter(|&number| has_part(&SLIPS[number])));
+    }
+    let chosen: Vec<usize> = chosen.into_iter().collect();
     if args.list {
         for &number in &chosen {
             let slip = &SLIPS[number];

@@ -119,9 +119,9 @@ factorization! {
     /// Factorizes P·B·Pᵀ = L·D·Lᵀ in the fronts of an assembly tree, with pivots as a search found them.
     ///
     /// The records of the plans are those of the module [`plan`], as for [`lu_fronts`](fn@super::lu::lu_fronts), but: a front's
-    /// panel has its (k + c) × k values and no others; of tiles there are those on and below the diagonal; and places,
-    /// sums and elements on the diagonal are those of rows not above columns. Row and column i of a front's pivots, which
-    /// begin with pivot s, come to lie in row and column `row_places[s + i]`, and `pivot_rows` has the
+    /// panel has its (k + c) × k values and no others; of tiles there are those on and below the diagonal; places
+    /// and sums on the diagonal are those of rows not above columns; and elements are lower triangles
+    /// ([`plan::element_column`]). Row and column i of a front's pivots, which begin with pivot s, come to lie in row and column `row_places[s + i]`, and `pivot_rows` has the
     /// [kinds](plan::kind) of pivots in the order in which they lie there; a pivot of order 2 lies in one tile.
     ///
     /// A pivot below `smallest` counts as zero. Where its column does not, or where the determinant of a pivot of order 2

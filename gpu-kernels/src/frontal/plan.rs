@@ -221,6 +221,30 @@ pub const fn split(word: u32) -> (u32, u32) {
     (word & 0xffff, word >> 16)
 }
 
+/// Entries of an element with so many rows: of a symmetric matrix those of its `lower` triangle.
+#[inlined]
+pub fn element_entries(lower: bool, rows: u32) -> u64 {
+    let rows = u64::from(rows);
+    if lower {
+        rows * (rows + 1) / 2
+    } else {
+        rows * rows
+    }
+}
+
+/// Where in an element with so many rows the entry of row 0 is in a column, which there is. Of a symmetric matrix only the
+/// `lower` triangle is there, column after column.
+#[inlined]
+pub fn element_column(lower: bool, column: u32, rows: u32) -> u64 {
+    let (column, rows) = (u64::from(column), u64::from(rows));
+    if lower {
+        // Each of those before has an entry less than the one before it.
+        column * (2 * rows - column - 1) / 2
+    } else {
+        column * rows
+    }
+}
+
 /// Where an entry goes: row and column within the front or the tile, 8 bits each from the lowest, of which the highest is none of
 /// theirs, then the exponent of the power of two that it is multiplied with, plus `EXPONENT_BIAS`.
 #[inlined]
@@ -284,7 +308,7 @@ pub struct Work<T: Field> {
     pub arrived: GlobalMut<u32>,
     /// Panels of the fronts.
     pub factors: GlobalMut<T>,
-    /// Elements of the fronts.
+    /// Elements of the fronts, by columns; of a symmetric matrix their lower triangles ([`element_column`]).
     pub elements: GlobalMut<T>,
     /// Row that changes places with that of each pivot; of a symmetric matrix the [`kind`] of each pivot.
     pub pivot_rows: GlobalMut<u32>,

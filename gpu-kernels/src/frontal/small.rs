@@ -9,7 +9,7 @@ use luge_kernel::prelude::*;
 
 use super::plan::{
     Child, NONE, POSITIONS_A_WORD, SMALL_FRONT, SMALL_VALUES, SmallFront, SmallFrontIn, SmallPlan,
-    Work, row_and_column, small, split, state,
+    Work, element_column, row_and_column, small, split, state,
 };
 use super::small_symmetric::EliminateSmall;
 use super::symmetric::Lu;
@@ -370,9 +370,14 @@ impl<T: Field, K: EliminateSmall<T>> SmallFronts<T, K> {
                     self.add_child(c, position, element, first, m, ahead.row_place);
                 } else {
                     let element = child.element();
+                    let form = self.kind.form();
                     let element = |i: u32, q: u32| {
-                        let place = element + u64::from(i + q * c);
-                        self.work.elements.get(place as usize)
+                        let is_across = K::SYMMETRIC && i < q;
+                        let (row, column) = if is_across { (q, i) } else { (i, q) };
+                        let of_column = element_column(K::SYMMETRIC, column, c) as u32;
+                        let place = element + u64::from(of_column + row);
+                        let entry = self.work.elements.get(place as usize);
+                        form.counterpart_if(is_across, entry)
                     };
                     self.add_child(c, position, element, first, m, ahead.row_place);
                 }
@@ -456,9 +461,12 @@ impl<T: Field, K: EliminateSmall<T>> SmallFronts<T, K> {
             if writes_element {
                 let mut q = grid.column;
                 while q < c {
-                    let place = element + u64::from(q * c + grid.row);
-                    let value = self.values.get(at(k + grid.row, k + q));
-                    self.work.elements.set(place as usize, value);
+                    if !K::SYMMETRIC || grid.row >= q {
+                        let of_column = element_column(K::SYMMETRIC, q, c) as u32;
+                        let place = element + u64::from(of_column + grid.row);
+                        let value = self.values.get(at(k + grid.row, k + q));
+                        self.work.elements.set(place as usize, value);
+                    }
                     q += grid.columns;
                 }
             }

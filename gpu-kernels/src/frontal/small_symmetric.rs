@@ -1,7 +1,7 @@
 //! Elimination in the small fronts of symmetric matrices.
 //!
 //! A warp has both triangles of a front in its shared memory until the pivots are eliminated: what is computed for one is
-//! written to the other too. So candidates can be compared by columns, and the parent finds the element as it is in LU.
+//! written to the other too. So candidates can be compared by columns, and elements are added as in LU.
 
 use luge_kernel::prelude::*;
 

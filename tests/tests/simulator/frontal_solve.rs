@@ -487,9 +487,8 @@ fn bits_do_not_depend_on_the_grid_or_the_schedule() {
     }
 }
 
-/// Fronts of more than 256 rows go by strips of 64, here the last one of pivots and the last one below them in part. On a
-/// simulator with two blocks, each of which works on strips one after another.
-fn solves_by_strips(pivots: usize, below: usize, of_rhs: &[usize]) {
+/// A stream of a device, if it is simulated, with two blocks.
+fn stream_of_few_blocks() -> Stream {
     let mut device = luge_tests::devices().remove(0);
     if luge_tests::backend() == Backend::Simulator {
         let mut options = SimulatorOptions::with_seed(1);
@@ -497,7 +496,13 @@ fn solves_by_strips(pivots: usize, below: usize, of_rhs: &[usize]) {
         options.simulator.collectives_order_memory = false;
         device = Device::simulator(options);
     }
-    let stream = &device.create_stream().unwrap();
+    device.create_stream().unwrap()
+}
+
+/// Fronts of more than 256 rows go by strips of 64, here the last one of pivots and the last one below them in part. On a
+/// simulator with two blocks, each of which works on strips one after another.
+fn solves_by_strips(pivots: usize, below: usize, of_rhs: &[usize]) {
+    let stream = &stream_of_few_blocks();
     let system = System::alone(&joined_fronts(&[pivots, 3], below, true));
     let options = TreeOptions {
         zero_fraction: 0.0,
@@ -529,6 +534,29 @@ fn very_large_fronts_are_solved_by_strips() {
 fn very_large_fronts_of_more_strips() {
     solves_by_strips(200, 60, &[1, 9]);
     solves_by_strips(3, 290, &[1, 9]);
+}
+
+/// Of two diagonal blocks with strips one is coupled to the other, so each is a level, in which blocks take tasks by a counter
+/// that goes on counting. A whole front of more than 128 rows has strips too where right-hand sides are several.
+#[test]
+fn strips_on_several_levels() {
+    let stream = &stream_of_few_blocks();
+    let blocks = [
+        joined_fronts(&[66, 3], 5, false),
+        joined_fronts(&[67, 2], 130, true),
+    ];
+    let system = System::new(&blocks, |i, j| (i + 3 * j).is_multiple_of(11), 0, 3);
+    let options = TreeOptions {
+        zero_fraction: 0.0,
+        tiny_zero_fraction: 0.0,
+        ..TreeOptions::default()
+    };
+    let mut factors = system.factorized::<f64>(stream, &options);
+    for transpose in [false, true] {
+        for nrhs in [1, 9] {
+            system.check(stream, &mut factors, nrhs, transpose, "levels of strips");
+        }
+    }
 }
 
 /// Fronts of a warp with more rows than it has lanes, one of which adds to the last rows of the other.

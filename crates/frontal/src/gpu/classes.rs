@@ -22,7 +22,10 @@ use crate::tree::{AssemblyTree, Front, Pairs, Supernode};
 const STATIC_SHARED: u32 = 1024;
 
 /// Entries of factors that few devices have no room for twice: 100 MB of `f64`.
-const APART: u64 = 12_500_000;
+pub(super) const APART: u64 = 12_500_000;
+
+/// The same of symmetric matrices, whose elements take less of the time when they take turns.
+const APART_OF_SYMMETRIC: u64 = 1_000_000;
 
 /// Largest fronts of the classes, and largest factors of which all elements are apart, for tests of each of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +38,8 @@ pub struct Limits {
     pub tiled_front: u32,
     /// Rows of the largest element that is added entry by entry to a large front: at most 16.
     pub gathered: u32,
-    /// Entries of the factors up to which every element of a large front has a place of its own.
+    /// Entries of the factors up to which every element of a large front has a place of its own. Of symmetric matrices more than a
+    /// million are as many.
     pub apart: u64,
 }
 
@@ -79,11 +83,12 @@ impl Limits {
         }
     }
 
-    /// Those for a kind of factorization: no front of a symmetric matrix is wide.
+    /// Those for a kind of factorization: no front of a symmetric matrix is wide, and elements take turns earlier.
     pub(super) fn stored_as<S: Storage>(self) -> Self {
         if S::SYMMETRIC {
             Self {
                 tiled_front: u32::MAX,
+                apart: self.apart.min(APART_OF_SYMMETRIC),
                 ..self
             }
         } else {

@@ -9,6 +9,7 @@
 use std::ops::Range;
 
 use luge_device::{Buffer, DeviceError, Event, Slice, Stream, Uploads};
+use luge_gpu_kernels::frontal::plan::element_entries;
 
 use super::DeviceScalar;
 use super::launch::{Counted, FrontKernels, Launches, OwnValues, Results, Rule};
@@ -125,7 +126,8 @@ impl DealtPlan {
                 let slots = slot[first] as usize..slot[root as usize + 1] as usize;
                 let number = portion.fronts.partition_point(|&s| (s as usize) < first);
                 let own = portion.layout.slot[number] as usize;
-                let entries = (fronts[root as usize].below as usize).pow(2);
+                let below = fronts[root as usize].below;
+                let entries = element_entries(S::SYMMETRIC, below) as usize;
                 let from = place(&portion, &memory, root);
                 Subtree {
                     root,

@@ -81,11 +81,7 @@ impl<T: DeviceScalar> Workspace<T> {
         let (own, links) = match &tree.chain {
             None => (Counted::new(stream, &tree.plan, n)?, None),
             Some(chain) => {
-                let elements = match S::SYMMETRIC {
-                    // Nobody writes what is above their diagonals, and all of it is sent.
-                    true => stream.alloc_zeroed(chain.element_entries)?,
-                    false => stream.alloc(chain.element_entries)?,
-                };
+                let elements = stream.alloc(chain.element_entries)?;
                 let counted = |plan| Counted::with(stream, plan, n, stream.alloc(0)?);
                 let memory = LinkMemory {
                     counted: chain.plans.iter().map(counted).collect::<Result<_, _>>()?,

@@ -3,6 +3,7 @@
 //! A few large subtrees are dealt out, the longest first to the device that has least so far; what is above them, and whatever
 //! is too small to be worth a copy, is the first device's after all have ended. [`cut`](crate::cut) says which subtrees.
 
+use luge_gpu_kernels::frontal::plan::element_entries;
 use luge_sparse::etree::NONE;
 
 use super::classes::{FrontClass, Limits, Shape};
@@ -46,6 +47,8 @@ struct Forecast<'a> {
     all_shared: f64,
     /// Seconds of one device.
     alone: f64,
+    /// Whether elements have their lower triangles alone.
+    is_lower: bool,
     value_bytes: u64,
 }
 
@@ -71,6 +74,7 @@ impl<'a> Forecast<'a> {
             all_shared: 0.0,
             alone: 0.0,
             classes,
+            is_lower: S::SYMMETRIC,
             value_bytes,
         };
         for (s, front) in fronts.iter().enumerate() {
@@ -134,7 +138,7 @@ impl<'a> Forecast<'a> {
                 let s = root as usize;
                 shared += self.shared[s];
                 path = path.max(self.end[s]);
-                elements += u64::from(self.tree.fronts()[s].below).pow(2);
+                elements += element_entries(self.is_lower, self.tree.fronts()[s].below);
                 factors += self.entries[s];
             }
             dealt += shared;

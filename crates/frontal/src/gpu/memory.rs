@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use luge_gpu_kernels::frontal::plan::{Child, SmallFront, Task, report, state};
+use luge_gpu_kernels::frontal::plan::{Child, SmallFront, Task, element_entries, report, state};
 use luge_gpu_kernels::frontal::solve::layout::FrontRecord;
 
 use super::DeviceTree;
@@ -250,13 +250,7 @@ fn gathered<S: Storage>(tree: &AssemblyTree, classes: &[FrontClass], most: u32) 
         front.below <= most && above.is_some_and(|class| class.is_large())
     };
     let gathered = tree.fronts().iter().filter(is_gathered);
-    let entries = gathered.map(|front| {
-        let below = u64::from(front.below);
-        if S::SYMMETRIC {
-            below * (below + 1) / 2
-        } else {
-            below * below
-        }
-    });
-    entries.sum()
+    gathered
+        .map(|front| element_entries(S::SYMMETRIC, front.below))
+        .sum()
 }

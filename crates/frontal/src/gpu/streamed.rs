@@ -14,6 +14,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use luge_device::{Buffer, DeviceError, Event, PinnedBuffer, Slice, SliceMut, Stream, Uploads};
+use luge_gpu_kernels::frontal::plan::element_entries;
 
 use super::DeviceScalar;
 use super::classes::FrontClass;
@@ -149,7 +150,7 @@ impl Clusters {
             {
                 top[s] = above;
             }
-            let element = u64::from(front.below).pow(2);
+            let element = element_entries(S::SYMMETRIC, front.below);
             entries[top[s] as usize] += S::slot_entries(front.pivots, front.below) + element;
         }
         Self { top, entries }
@@ -172,7 +173,7 @@ impl Clusters {
                 let given =
                     children.filter(|&&c| self.top[c as usize] == c && link_of[c as usize] < link);
                 let given: u64 = given
-                    .map(|&c| u64::from(fronts[c as usize].below).pow(2))
+                    .map(|&c| element_entries(S::SYMMETRIC, fronts[c as usize].below))
                     .sum();
                 if filled > 0 && filled + given + self.entries[s] > bound {
                     link += 1;
@@ -276,7 +277,7 @@ impl Chain {
             };
             for (at, &s) in portion.fronts.iter().enumerate() {
                 let front = &portion.tree.fronts()[at];
-                let entries = (front.below as usize).pow(2);
+                let entries = element_entries(S::SYMMETRIC, front.below) as usize;
                 let from = memory.elements.place[at] as usize;
                 let here = from..from + entries;
                 if front.is_given {

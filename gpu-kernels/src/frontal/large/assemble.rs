@@ -2,8 +2,10 @@
 
 use luge_kernel::prelude::*;
 
-use super::{EliminateLarge, FrontField, LargeFronts, Matrix, Tile, WARPS, wide_product};
-use crate::frontal::plan::{Piece, THREADS, WHOLE_FRONT, WIDE_TILE, row_and_column, split};
+use super::{EliminateLarge, FrontField, LargeFronts, Matrix, Tile, WARPS};
+use crate::frontal::plan::{
+    Piece, THREADS, WHOLE_FRONT, WIDE_TILE, element_column, row_and_column, split,
+};
 use crate::frontal::work::Seen;
 
 /// Rows of a piece that a lane has, in whole fronts and in tiles, and in tiles of wide fronts.
@@ -305,7 +307,7 @@ impl<T: FrontField, const TILE: u32, K: EliminateLarge<T>> LargeFronts<T, TILE, 
                         let lane_of = left.trailing_zeros() & (warp::WARP_SIZE - 1);
                         to[s] = of_lane(goes_to, lane_of);
                         numbers[s] = column + q + lane_of;
-                        from[s] = element + wide_product(numbers[s], below);
+                        from[s] = element + element_column(K::SYMMETRIC, numbers[s], below);
                         count += u32::from(left != 0);
                         left &= left.wrapping_sub(1);
                     }
@@ -315,7 +317,7 @@ impl<T: FrontField, const TILE: u32, K: EliminateLarge<T>> LargeFronts<T, TILE, 
                             let i = (lane + x as u32 * warp::WARP_SIZE).min(rows - 1);
                             let mut row = row + i;
                             if is_on_diagonal {
-                                // Nobody has written what is above.
+                                // Nothing is kept of what is above.
                                 row = row.max(numbers[s]);
                             }
                             let place = from[s] + u64::from(row);

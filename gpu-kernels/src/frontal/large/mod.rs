@@ -26,7 +26,7 @@ pub(super) use self::symmetric::LargeSymmetric;
 use self::triangle::{solve_lower, solve_upper, subtract};
 use super::plan::{
     BLOCK_VALUES, LargePlan, THREADS, TILE as PART, Task, TaskIn, WHOLE, WHOLE_FRONT, WIDE_TILE,
-    WIDE_VALUES, Work, split, state,
+    WIDE_VALUES, Work, element_column, split, state,
 };
 use super::symmetric::{FrontKind, Lu};
 use super::work::Seen;
@@ -364,7 +364,8 @@ impl<T: FrontField, const TILE: u32, K: EliminateLarge<T>> LargeFronts<T, TILE, 
                 let place = slot + wide_product(column, m) + u64::from(row);
                 self.work.factors.set(place as usize, value);
             } else if row >= k && (!K::SYMMETRIC || row >= column) {
-                let place = tile.element + wide_product(column - k, c) + u64::from(row - k);
+                let of_column = element_column(K::SYMMETRIC, column - k, c);
+                let place = tile.element + of_column + u64::from(row - k);
                 self.work.elements.set(place as usize, value);
             }
         });

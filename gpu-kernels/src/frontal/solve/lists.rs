@@ -144,12 +144,12 @@ mod taking {
 impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize>
     Sweep<T, K, R, AHEAD, BELOW>
 {
-    /// Chunks of one turn, and the turns of a task for all chunks: how many, and the power of two from there on.
+    /// Chunks of one turn, and the turns of each of so many workers in a part of a list.
     #[inlined]
-    fn turns_of_task(self) -> (u32, u32, u32) {
+    fn turns(self, part: (u32, u32), workers: u32) -> (u32, Turns) {
         let together = if R > 1 { PAIR as u32 } else { 1 };
-        let turns = Turns::new((0, 0), self.num_chunks().div_ceil(together), 1);
-        (together, turns.num_chunks, turns.shift)
+        let num_chunks = self.num_chunks().div_ceil(together);
+        (together, Turns::new(part, num_chunks, workers))
     }
 
     /// Begins with the part of a list for level number `level`. All threads of the grid call it, behind a barrier of the grid; they
@@ -158,12 +158,13 @@ impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usiz
     pub(super) fn begin_taking(self, part: (u32, u32), level: usize, words: Shared<u32>) {
         thread::sync_threads();
         if thread::thread_idx_x() == 0 {
-            let (.., shift) = self.turns_of_task();
+            let (_, turns) = self.turns(part, 1);
             // Each level counts its turns, and for each block one that there is not.
             let of_blocks = (level as u32).wrapping_mul(thread::grid_dim_x());
-            words.set(taking::BEGIN, part.0);
-            words.set(taking::COUNT, (part.1 - part.0) << shift);
-            words.set(taking::BEFORE, (part.0 << shift).wrapping_add(of_blocks));
+            words.set(taking::BEGIN, turns.begin);
+            words.set(taking::COUNT, turns.count);
+            let before = turns.begin << turns.shift;
+            words.set(taking::BEFORE, before.wrapping_add(of_blocks));
         }
     }
 
@@ -176,7 +177,7 @@ impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usiz
         word: usize,
         words: Shared<u32>,
     ) -> Option<(Chunk, Front, u32)> {
-        let (together, num_turns, shift) = self.turns_of_task();
+        let (together, turns) = self.turns((0, 0), 1);
         loop {
             // What was taken before has been read. Nothing is taken ahead: a task of somebody who waits may be one that others wait
             // for.
@@ -193,9 +194,9 @@ impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usiz
                 return None;
             }
             // Turns that there are not are left.
-            let turn = index & ((1 << shift) - 1);
-            if turn < num_turns {
-                let task = words.get(taking::BEGIN) + (index >> shift);
+            let turn = turns.chunk(index);
+            if turn < turns.num_chunks {
+                let task = words.get(taking::BEGIN) + (index >> turns.shift);
                 let task = list.get(task as usize);
                 let chunk = self.chunk(turn * together);
                 return Some((chunk, self.front(task.front()), task.strip()));
@@ -212,8 +213,7 @@ impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usiz
         part: (u32, u32),
         (worker, workers): (u32, u32),
     ) -> Tasks {
-        let together = if R > 1 { PAIR as u32 } else { 1 };
-        let turns = Turns::new(part, self.num_chunks().div_ceil(together), workers);
+        let (together, turns) = self.turns(part, workers);
         let at = turns.from(worker);
         let mut tasks = Tasks {
             turns,

@@ -235,28 +235,33 @@ impl<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW:
         thread::sync_threads();
         let (group, n) = own_rows();
         if n < chunks {
-            let mut found = [[[T::ZERO; 4]; 1]; 1];
+            // Two sums: no product waits for the one right before it.
+            let mut found = [[[[T::ZERO; 4]; 1]; 1]; 2];
             let mut p = 0;
             while p < STRIP {
-                let mut left = [T::ZERO; 4];
-                let mut x = 0;
-                while x < 4 {
-                    let (row, column) = of_left(x);
-                    let at = (p + column) * DISTANCE + group + row;
-                    left[x as usize] = self.values.get(at as usize);
-                    x += 1;
-                }
-                let right = |_: usize, k: u32, rhs: u32| {
-                    let at = n * VALUES + (p + k) * MANY as u32 + rhs;
-                    self.products.get(at as usize)
-                };
-                T::add_columns::<1>(left, right, &mut found);
-                p += DEPTH;
+                let mut left = [[T::ZERO; 4]; 2];
+                repeated!(s < 2 => {
+                    let mut x = 0;
+                    while x < 4 {
+                        let (row, column) = of_left(x);
+                        let at = (p + s as u32 * DEPTH + column) * DISTANCE + group + row;
+                        left[s][x as usize] = self.values.get(at as usize);
+                        x += 1;
+                    }
+                });
+                repeated!(s < 2 => {
+                    let first = n * VALUES + (p + s as u32 * DEPTH) * MANY as u32;
+                    let right = |_: usize, k: u32, rhs: u32| {
+                        self.products.get((first + k * MANY as u32 + rhs) as usize)
+                    };
+                    T::add_columns::<1>(left[s], right, &mut found[s]);
+                });
+                p += 2 * DEPTH;
             }
+            let [[[[a, b, c, d]]], [[[e, f, g, h]]]] = found;
             let lane = thread::lane_id();
-            let [[[a, b, c, d]]] = found;
-            finish(n, group + lane / 4, lane % 4 * 2, [a, b]);
-            finish(n, group + lane / 4 + 8, lane % 4 * 2, [c, d]);
+            finish(n, group + lane / 4, lane % 4 * 2, [a + e, b + f]);
+            finish(n, group + lane / 4 + 8, lane % 4 * 2, [c + g, d + h]);
         }
     }
 

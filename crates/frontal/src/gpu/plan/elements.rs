@@ -9,7 +9,7 @@
 //!
 //! An element is needed from the task that writes its first tile to the last one on the parent. Tasks stand in the order
 //! of the longest path that is left, which keeps most blocks at work and has a whole level of the tree in memory at once.
-//! Where that takes more than a quarter of the factors, the tree is cut into *units*, subtrees or single fronts above
+//! Where that takes more than a quarter of the factors (small ones of symmetric matrices: half), the tree is cut into *units*, subtrees or single fronts above
 //! them: tasks of one unit come before those of the next, children of one front by J. W. H. Liu's rule ("On the storage
 //! requirement in the out-of-core multifrontal method for sparse factorization", ACM Trans. Math. Softw. 12, 1986). The
 //! cuts are as high in the tree as the memory allows; the fronts there have enough tiles to keep all blocks at work. Within
@@ -38,18 +38,21 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 
+use luge_gpu_kernels::frontal::plan::element_entries;
 use luge_sparse::etree::NONE;
 use rayon::prelude::*;
 
-use crate::gpu::classes::{FrontClass, Limits, Shape};
+use crate::gpu::classes::{APART, FrontClass, Limits, Shape};
 use crate::gpu::cost::{DeviceCosts, longest_first_key};
 use crate::portion::Portion;
 use crate::shares::WORTH_WAKING;
 use crate::storage::Storage;
 use crate::tree::AssemblyTree;
 
-/// The pool may have the entries of the factors divided by this.
+/// The pool may have the entries of the factors divided by this,
 const FACTORS_A_POOL: u64 = 4;
+/// or by this for factors of a symmetric matrix with at most [`APART`] entries: there it saves waits.
+const SMALL_FACTORS_A_POOL: u64 = 2;
 
 /// Parts of that, in eighths, to which units are tried to be confined until the pool has no more.
 const ATTEMPTS: [u64; 3] = [8, 7, 6];
@@ -107,7 +110,7 @@ impl Elements {
     ) -> Self {
         let mut elements = Self::default();
         let is_kept = |s: usize| is_kept.is_some_and(|is_kept| is_kept[s]);
-        let pooled = elements.place_fixed(tree, classes, limits, is_kept);
+        let pooled = elements.place_fixed::<S>(tree, classes, limits, is_kept);
         let pool = Pool::new::<S>(tree, classes, costs, pooled, threads);
         // An element that is given is there from the start.
         let has_given = tree.fronts().iter().any(|front| front.is_given);
@@ -158,7 +161,7 @@ impl Elements {
     }
 
     /// Gives places to elements that are not in the pool, by the tree and the limits alone, and tells which are.
-    fn place_fixed(
+    fn place_fixed<S: Storage>(
         &mut self,
         tree: &AssemblyTree,
         classes: &[FrontClass],
@@ -169,7 +172,7 @@ impl Elements {
         let mut is_pooled = vec![false; classes.len()];
         let mut kept = Vec::new();
         for (s, front) in tree.fronts().iter().enumerate() {
-            let size = u64::from(front.below).pow(2);
+            let size = element_entries(S::SYMMETRIC, front.below);
             if is_kept(s) {
                 kept.push((front.below > limits.gathered, s, size));
             } else if classes[s].is_large() {
@@ -225,8 +228,9 @@ struct Pool<'a> {
     num_tasks: Vec<u64>,
     /// Whether each front is wide.
     is_wide: Vec<bool>,
-    /// Entries of the factors.
+    /// Entries of the factors, and how many the pool may have.
     factor_entries: u64,
+    allowed: u64,
     /// How many threads may look for places, if they are above 1 those of the current rayon pool.
     threads: usize,
 }
@@ -249,7 +253,7 @@ impl<'a> Pool<'a> {
         let fronts = tree.fronts();
         let of_pool = |(front, pooled): (&crate::tree::Front, bool)| {
             if pooled {
-                u64::from(front.below).pow(2)
+                element_entries(S::SYMMETRIC, front.below)
             } else {
                 0
             }
@@ -258,7 +262,13 @@ impl<'a> Pool<'a> {
         let numbers = 0..fronts.len() as u32;
         let factor_entries = fronts
             .iter()
-            .map(|front| S::slot_entries(front.pivots, front.below));
+            .map(|front| S::slot_entries(front.pivots, front.below))
+            .sum();
+        let factors_a_pool = if S::SYMMETRIC && factor_entries <= APART {
+            SMALL_FACTORS_A_POOL
+        } else {
+            FACTORS_A_POOL
+        };
         let large: Vec<u32> = numbers
             .filter(|&s| classes[s as usize].is_large())
             .collect();
@@ -282,7 +292,8 @@ impl<'a> Pool<'a> {
                 .iter()
                 .map(|&class| class == FrontClass::Wide)
                 .collect(),
-            factor_entries: factor_entries.sum(),
+            factor_entries,
+            allowed: factor_entries / factors_a_pool,
             threads,
         };
         let mut path = vec![0.0; fronts.len()];
@@ -354,7 +365,7 @@ impl<'a> Pool<'a> {
 
     /// Units and places, in few entries.
     fn best(&self) -> (Vec<u32>, Placed) {
-        let allowed = self.factor_entries / FACTORS_A_POOL;
+        let allowed = self.allowed;
         // No postorder takes less.
         let least = self.least;
         let mut best: Option<(Vec<u32>, Placed)> = None;
@@ -768,6 +779,7 @@ impl End {
 mod tests {
     use std::ops::Range;
 
+    use luge_gpu_kernels::frontal::plan::element_column;
     use luge_testkit::strategies::{pattern_from, patterns_with_diagonal};
     use proptest::prelude::*;
 
@@ -873,7 +885,7 @@ mod tests {
             assert_eq!(wait.count, num_reading[of_large[wait.front as usize]]);
             assert!(wait.count > 0);
         }
-        let size = |s: usize| u64::from(fronts[s].below).pow(2);
+        let size = |s: usize| element_entries(S::SYMMETRIC, fronts[s].below);
         let range = |s: usize| elements.place[s]..elements.place[s] + size(s);
         let overlap = |a: usize, b: usize| {
             let (a, b) = (range(a), range(b));
@@ -978,7 +990,7 @@ mod tests {
         let tree = symbolic.tree();
         let costs = DeviceCosts::default();
         let classes = FrontClass::of_tree(tree, &TINY);
-        let is_pooled = Elements::default().place_fixed(tree, &classes, &TINY, |_| false);
+        let is_pooled = Elements::default().place_fixed::<Full>(tree, &classes, &TINY, |_| false);
         let pool = Pool::new::<Full>(tree, &classes, &costs, is_pooled, 1);
         let unit = vec![0; classes.len()];
         let order = pool.in_order(&unit);
@@ -1023,6 +1035,19 @@ mod tests {
         let room = |lag| within(peak, lag, u64::MAX).unwrap().entries;
         assert!(within(peak, LAGS[0], room(LAGS[0]) - 1).is_none());
         assert_eq!(placed(room(LAGS[0])), after(LAGS[0]));
+    }
+
+    #[test]
+    fn entries_of_an_element_are_numbered_column_by_column() {
+        for lower in [false, true] {
+            for rows in 0..20 {
+                let cells = (0..rows).flat_map(|j| {
+                    let first = if lower { j } else { 0 };
+                    (first..rows).map(move |i| element_column(lower, j, rows) + u64::from(i))
+                });
+                assert!(cells.eq(0..element_entries(lower, rows)), "{rows} rows");
+            }
+        }
     }
 
     #[test]

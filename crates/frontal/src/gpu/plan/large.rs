@@ -1,7 +1,8 @@
 //! The large fronts: tasks on them and on their tiles, and what is added up in each.
 
 use luge_gpu_kernels::frontal::plan::{
-    NONE as NO_FRONT, Piece, Sum, Task, WHOLE, WIDE_TILE, Wait, cell, halves,
+    NONE as NO_FRONT, Piece, Sum, Task, WHOLE, WIDE_TILE, Wait, cell, element_column,
+    element_entries, halves,
 };
 use luge_sparse::etree::NONE;
 
@@ -323,16 +324,17 @@ impl<S: Storage> Planner<'_, S> {
             let below = child.below;
             let relative = &self.tree.relative[child.row_range()];
             // Such elements have places that costs do not change, and so has the order of sums.
-            let end = element + u64::from(below).pow(2);
+            let end = element + element_entries(S::SYMMETRIC, below);
             if below <= self.limits.gathered && end <= u64::from(u32::MAX) {
                 for (q, &column) in relative.iter().enumerate() {
                     let tj = tiles.tile_of[column as usize];
                     let column = column - tiling.start(tj);
                     let first = if S::SYMMETRIC { q } else { 0 };
+                    let of_column = element + element_column(S::SYMMETRIC, q as u32, below);
                     for (i, &row) in relative.iter().enumerate().skip(first) {
                         let ti = tiles.tile_of[row as usize];
                         let row = row - tiling.start(ti);
-                        let addend = element as u32 + q as u32 * below + i as u32;
+                        let addend = of_column as u32 + i as u32;
                         tiles.addends[ti as usize * sides + tj as usize]
                             .push(((row, column), addend));
                     }

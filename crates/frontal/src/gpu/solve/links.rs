@@ -4,6 +4,7 @@ use luge_device::{DeviceError, RecordBuffer, Stream, Uploads};
 use luge_gpu_kernels::frontal::solve::layout::{Level, ListsBuffers};
 
 use super::plan::{DeviceLists, Lists};
+use crate::gpu::cost::DeviceCosts;
 use crate::tree::AssemblyTree;
 
 /// What is done on one link of a tree: in one launch on the way up, in another on the way down.
@@ -26,9 +27,10 @@ impl LinkLists {
     pub fn upload<'a>(
         uploads: &mut Uploads<'a>,
         link: &'a LinkRecords,
+        costs: &DeviceCosts,
     ) -> Result<Self, DeviceError> {
         Ok(Self {
-            lists: DeviceLists::upload(uploads, &link.lists)?,
+            lists: DeviceLists::upload(uploads, &link.lists, costs)?,
             down: uploads.add_records(&link.down)?,
             down_on_host: link.down.clone(),
         })

@@ -17,7 +17,7 @@ use luge_sparse::etree::{NONE, inverse};
 use super::links::{LinkLists, LinkRecords};
 use super::packs::{Pack, packed};
 use super::shares::{ListsOfOne, ShareLists};
-use super::tasks::{TaskList, accumulated};
+use super::tasks::{TaskList, accumulated, whole};
 use crate::gpu::classes::SolveClass;
 use crate::gpu::cost::DeviceCosts;
 use crate::gpu::placement::{Placed, PlacedOnHost, Placement, exponent};
@@ -158,7 +158,7 @@ impl Transposed {
         let forest = LeveledForest::new(tree, &self.levels, &self.costs, 1);
         let lists = forest.lists(&tree.layout.slot, &self.coupling, true);
         let mut uploads = Uploads::new(stream);
-        let lists = DeviceLists::upload(&mut uploads, &lists)?;
+        let lists = DeviceLists::upload(&mut uploads, &lists, &self.costs)?;
         // Done when it returns, so solves on other streams see them.
         uploads.finish()?;
         Ok(Arc::clone(made.insert(Arc::new(lists))))
@@ -166,7 +166,12 @@ impl Transposed {
 }
 
 impl DeviceLists {
-    pub fn upload<'a>(uploads: &mut Uploads<'a>, lists: &'a Lists) -> Result<Self, DeviceError> {
+    /// `costs` are those by which tasks are ordered.
+    pub fn upload<'a>(
+        uploads: &mut Uploads<'a>,
+        lists: &'a Lists,
+        costs: &DeviceCosts,
+    ) -> Result<Self, DeviceError> {
         Ok(Self {
             levels: uploads.add_records(&lists.levels)?,
             warps_up: uploads.add(lists.warps_up.as_flattened())?,
@@ -179,7 +184,7 @@ impl DeviceLists {
             coupled_idx: uploads.add(&lists.coupled_idx)?,
             coupled_entries: uploads.add(&lists.coupled_entries)?,
             shares: OnceLock::new(),
-            of_one: ListsOfOne::of(lists),
+            of_one: ListsOfOne::of(lists, costs),
         })
     }
 
@@ -367,11 +372,15 @@ impl SolvePlan {
             coupling_exponents: uploads.add(&records.coupling_exponents)?,
             rows: placed(uploads, rows)?,
             cols: placed(uploads, cols)?,
-            lists: Arc::new(DeviceLists::upload(uploads, &records.lists)?),
+            lists: Arc::new(DeviceLists::upload(
+                uploads,
+                &records.lists,
+                &records.costs,
+            )?),
             links: records
                 .links
                 .iter()
-                .map(|link| LinkLists::upload(uploads, link))
+                .map(|link| LinkLists::upload(uploads, link, &records.costs))
                 .collect::<Result<_, _>>()?,
             transposed: levels
                 .map(|levels| Transposed::new(levels, placement.coupling, &records.costs)),
@@ -449,29 +458,15 @@ impl<'a, S: Storage> LeveledForest<'a, S> {
     ) -> Self {
         let tree = &symbolic.tree;
         let classes = SolveClass::of_tree(tree);
-        let fronts = tree.fronts();
         let num_levels = levels.iter().map(|level| level + 1).max().unwrap_or(0);
         let ((warps_up, blocks_up), (warps_down, blocks_down)) = both(
             threads,
             || {
-                // The path from a front to its root, without and with the front.
-                let mut left = vec![[0.0f64; 2]; fronts.len()];
-                for (s, front) in fronts.iter().enumerate().rev() {
-                    let above = left.get(front.parent as usize).map_or(0.0, |left| left[1]);
-                    left[s] = [above, above + costs.solve_seconds(front.pivots)];
-                }
+                let left = paths_left(tree, costs, false);
                 tasks_by_paths(tree, (&classes, levels), num_levels, &left, false, threads)
             },
             || {
-                // The path to its farthest leaf.
-                let mut left = vec![[0.0f64; 2]; fronts.len()];
-                for (s, front) in fronts.iter().enumerate() {
-                    left[s][1] = left[s][0] + costs.solve_seconds(front.pivots);
-                    let below = left[s][1];
-                    if let Some([parent, _]) = left.get_mut(front.parent as usize) {
-                        *parent = below.max(*parent);
-                    }
-                }
+                let left = paths_left(tree, costs, true);
                 tasks_by_paths(tree, (&classes, levels), num_levels, &left, true, threads)
             },
         );
@@ -575,10 +570,56 @@ impl<'a, S: Storage> LeveledForest<'a, S> {
     }
 }
 
-/// Tasks of warps and of blocks up the forest, or down; what is left of the path is known without each front and with it.
+/// Seconds from each front to its root, or to its farthest leaf on the way down: without the front, and with it.
+pub(super) fn paths_left(tree: &AssemblyTree, costs: &DeviceCosts, down: bool) -> Vec<[f64; 2]> {
+    let fronts = tree.fronts();
+    let mut left = vec![[0.0f64; 2]; fronts.len()];
+    if down {
+        for (s, front) in fronts.iter().enumerate() {
+            left[s][1] = left[s][0] + costs.solve_seconds(front.pivots);
+            let below = left[s][1];
+            if let Some([parent, _]) = left.get_mut(front.parent as usize) {
+                *parent = below.max(*parent);
+            }
+        }
+    } else {
+        for (s, front) in fronts.iter().enumerate().rev() {
+            let above = left.get(front.parent as usize).map_or(0.0, |left| left[1]);
+            left[s] = [above, above + costs.solve_seconds(front.pivots)];
+        }
+    }
+    left
+}
+
+/// Adds the strips of front `number` to the tasks of blocks, each with its level and the path that is left.
 ///
 /// Strips of pivots come by the path from their own step on. Those of rows below need all of the pivots, so they come
 /// behind those of other fronts that are as far from the end: their unknowns are there when their turn comes.
+pub(super) fn push_strips(
+    blocks: &mut Vec<(u32, f64, LargeTask)>,
+    (number, front): (u32, &Front),
+    level: u32,
+    [behind, left]: [f64; 2],
+    down: bool,
+) {
+    let tiling = SolveClass::tiling(front);
+    let steps = tiling.steps();
+    // The first strip of rows below is a step of its own.
+    let of_step = (left - behind) / f64::from(steps + 1);
+    let at_step = |step, strip| {
+        let front = number;
+        let left = left - of_step * f64::from(step);
+        (level, left, LargeTask { front, strip })
+    };
+    if down {
+        blocks.extend((0..steps).map(|step| at_step(step, steps - 1 - step)));
+    } else {
+        let strips = 0..tiling.sides();
+        blocks.extend(strips.map(|strip| at_step(strip.min(steps), strip)));
+    }
+}
+
+/// Tasks of warps and of blocks up the forest, or down; what is left of the path is known without each front and with it.
 fn tasks_by_paths(
     tree: &AssemblyTree,
     (classes, levels): (&[SolveClass], &[u32]),
@@ -590,28 +631,12 @@ fn tasks_by_paths(
     let mut warps = Vec::with_capacity(levels.len());
     let mut blocks = Vec::new();
     for (s, front) in tree.fronts().iter().enumerate().rev() {
-        let (number, level, [behind, left]) = (s as u32, levels[s], left[s]);
-        let task = |strip| LargeTask {
-            front: number,
-            strip,
-        };
+        let (number, level) = (s as u32, levels[s]);
         match classes[s] {
             SolveClass::Single => {}
-            SolveClass::Small => warps.push((level, left, number)),
-            SolveClass::Whole => blocks.push((level, left, task(WHOLE))),
-            SolveClass::Tiled => {
-                let tiling = SolveClass::tiling(front);
-                let steps = tiling.steps();
-                // The first strip of rows below is a step of its own.
-                let of_step = (left - behind) / f64::from(steps + 1);
-                let at_step = |step, strip| (level, left - of_step * f64::from(step), task(strip));
-                if down {
-                    blocks.extend((0..steps).map(|step| at_step(step, steps - 1 - step)));
-                } else {
-                    let strips = 0..tiling.sides();
-                    blocks.extend(strips.map(|strip| at_step(strip.min(steps), strip)));
-                }
-            }
+            SolveClass::Small => warps.push((level, left[s][1], number)),
+            SolveClass::Whole => blocks.push((level, left[s][1], whole(number))),
+            SolveClass::Tiled => push_strips(&mut blocks, (number, front), level, left[s], down),
         }
     }
     let num_levels = num_levels as usize;
@@ -834,10 +859,6 @@ mod tests {
             blocks: 2,
         };
         assert_eq!(forest.num_tasks(), expected);
-        let whole = |front| LargeTask {
-            front,
-            strip: WHOLE,
-        };
         assert_eq!(forest.blocks_up.tasks, [whole(7), whole(6)]);
         assert_eq!(forest.blocks_down.tasks, [whole(7), whole(6)]);
     }

@@ -1,5 +1,7 @@
 //! Lists of tasks.
 
+use luge_gpu_kernels::frontal::solve::layout::{LargeTask, WHOLE};
+
 use crate::gpu::cost::longest_first_key;
 use crate::shares::{collected, sort};
 
@@ -43,6 +45,14 @@ impl<V: Copy + Send + Sync> TaskList<V> {
             ends.push(tasks.len() as u32);
         }
         (tasks, ends)
+    }
+}
+
+/// All of a front.
+pub(super) fn whole(front: u32) -> LargeTask {
+    LargeTask {
+        front,
+        strip: WHOLE,
     }
 }
 

@@ -1387,6 +1387,39 @@ fn symmetric_factors_take_what_was_predicted() {
     }
 }
 
+/// While columns move to another tree, the factors of the one before have no memory any more.
+#[test]
+fn a_search_holds_the_factors_of_one_tree() {
+    let stream = &seeded_streams()[0];
+    let device = stream.device();
+    let value = |block, i: usize, j: usize| {
+        if block == 0 {
+            0.0
+        } else {
+            uniform(2, i * 200 + j)
+        }
+    };
+    let problem = problem(joined(&[100, 4], 110, value), &unmerged());
+    let limits = Limits::default();
+    let values = stream.upload(&problem.values).unwrap();
+    let start = device.allocated_bytes();
+    let tree = Arc::new(problem.uploaded(stream, &problem.symbolic, limits));
+    let workspace = Arc::new(Workspace::<f64>::new(stream, &tree).unwrap());
+    let before = device.allocated_bytes();
+    let of_plan = before - start;
+    let upload =
+        |moved: MovedTree<'_, Lower>| Ok(problem.uploaded(stream, &moved.symbolic(1)?, limits));
+    let made = DeviceFrontalLdlt::factorize_in(&workspace, stream, &tree, &values, &STOP, &upload);
+    let (factors, _) = made.unwrap();
+    assert!(factors.num_delayed() > 0);
+    let left = device.allocated_bytes() - before;
+    let beside = device.peak_bytes() - before - left;
+    let of_factors = DeviceTree::factor_bytes(&problem.symbolic, 8);
+    // The plan of a tree that is not the last one is there beside that of the next.
+    let most = of_plan + of_factors / 2;
+    assert!(beside < most, "{beside} bytes, {of_plan} and {of_factors}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 

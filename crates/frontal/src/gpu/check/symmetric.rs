@@ -84,7 +84,8 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
     ///
     /// # Panics
     ///
-    /// If checks on the tree were not [prepared](crate::gpu::DeviceTree::prepare_checks).
+    /// If checks on the tree were not [prepared](crate::gpu::DeviceTree::prepare_checks), or the last factorization was an error
+    /// that left no memory for factors.
     #[track_caller]
     pub fn begin_check(
         &self,
@@ -106,6 +107,11 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
     ) -> Result<(), DeviceError> {
         let Self { tree, panels, .. } = self;
         let n = tree.symbolic.n();
+        assert_eq!(
+            panels.factors.len(),
+            tree.panel_entries(),
+            "memory for factors"
+        );
         let checked = || SymmetricCheckedBuffers {
             fronts: &tree.solve.fronts,
             front_of: &plan.front_of,

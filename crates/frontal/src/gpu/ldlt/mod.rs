@@ -633,6 +633,15 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
         self.tree.columns[planned.unwrap_or(pivot as usize)] as usize
     }
 
+    /// Takes memory for the factors where a search that had none for another tree has left none.
+    pub(in crate::gpu) fn take_memory(&mut self, stream: &Stream) -> Result<(), DeviceError> {
+        let len = self.tree.panel_entries();
+        if self.panels.factors.len() != len {
+            self.panels.factors = stream.alloc_zeroed(len)?;
+        }
+        Ok(())
+    }
+
     /// Enqueues a search or a factorization.
     #[track_caller]
     fn launch(
@@ -647,6 +656,7 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
             "what is expected of each pivot"
         );
         assert!(rule.limit.is_none(), "delays are limited on the CPU alone");
+        self.take_memory(stream)?;
         self.rule = Some(rule);
         let max_l = 1.0 / RealScalar::to_f64(rule.threshold);
         let known_l = if self.is_known {

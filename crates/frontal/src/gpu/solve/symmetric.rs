@@ -83,6 +83,7 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
         factors: SymmetricFactors,
         scales: bool,
     ) -> Result<(), DeviceFrontalError> {
+        self.take_memory(stream)?;
         let solve = Solve {
             tree: &self.tree,
             panels: &mut self.panels.factors,

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use luge_device::{Backend, Device, SimulatorOptions, Stream};
+use luge_device::{Backend, Device, DeviceError, SimulatorOptions, Stream};
 use luge_frontal::gpu::{
     DeviceFrontalError, DeviceFrontalLdlt, DeviceSymmetricQuality, DeviceTree, Limits, MemoryPlan,
     MovedTree, Placement, Workspace,
@@ -595,18 +595,23 @@ fn symmetric_tiles_with_rows_below() {
     }
 }
 
-/// Fronts whose pivots are all zero, and have nonzeros in the rows below only: every column is delayed.
+/// Two fronts below one of `c` pivots, the first with `k` pivots, which are all zero, and have nonzeros in the rows below only.
+fn without_first_pivots(k: usize, c: usize) -> Problem {
+    let value = |block, i: usize, j: usize| {
+        if block == 0 {
+            0.0
+        } else {
+            uniform(2, i * 200 + j)
+        }
+    };
+    problem(joined(&[k, 4], c, value), &unmerged())
+}
+
+/// Every column of a front is delayed.
 #[test]
 fn columns_without_a_pivot_are_delayed() {
     for (k, c) in [(1, 4), (3, 10), (9, 12), (20, 40), (50, 60), (100, 110)] {
-        let value = |block, i: usize, j: usize| {
-            if block == 0 {
-                0.0
-            } else {
-                uniform(2, i * 200 + j)
-            }
-        };
-        let problem = problem(joined(&[k, 4], c, value), &unmerged());
+        let problem = without_first_pivots(k, c);
         let streams = seeded_streams();
         for (limits, stream) in all_limits().into_iter().zip(streams.iter().cycle()) {
             let what = format!("{k} and {c}, {limits:?}");
@@ -1392,14 +1397,7 @@ fn symmetric_factors_take_what_was_predicted() {
 fn a_search_holds_the_factors_of_one_tree() {
     let stream = &seeded_streams()[0];
     let device = stream.device();
-    let value = |block, i: usize, j: usize| {
-        if block == 0 {
-            0.0
-        } else {
-            uniform(2, i * 200 + j)
-        }
-    };
-    let problem = problem(joined(&[100, 4], 110, value), &unmerged());
+    let problem = without_first_pivots(100, 110);
     let limits = Limits::default();
     let values = stream.upload(&problem.values).unwrap();
     let start = device.allocated_bytes();
@@ -1418,6 +1416,38 @@ fn a_search_holds_the_factors_of_one_tree() {
     // The plan of a tree that is not the last one is there beside that of the next.
     let most = of_plan + of_factors / 2;
     assert!(beside < most, "{beside} bytes, {of_plan} and {of_factors}");
+}
+
+/// Where there is no memory for the tree that columns are to move to, other values are factorized on the tree before.
+#[test]
+fn a_search_without_memory_is_followed_by_factorizations() {
+    let stream = &seeded_streams()[0];
+    let device = stream.device();
+    let problem = without_first_pivots(100, 110);
+    let limits = Limits::default();
+    let other = problem.with(|i, j, v| if i == j { 300.0 } else { v });
+    let (mut factors, _) = other.factorize::<f64>(stream, limits, &STOP).unwrap();
+    let bits = stream.download(factors.factors()).unwrap();
+    let values = stream.upload(&problem.values).unwrap();
+    let upload = |moved: MovedTree<'_, Lower>| {
+        let tree = problem.uploaded(stream, &moved.symbolic(1)?, limits);
+        device.set_budget(Some(device.allocated_bytes()));
+        Ok(tree)
+    };
+    let made = factors.refactorize(stream, &values, &STOP, &upload);
+    device.set_budget(None);
+    let error = made.unwrap_err();
+    assert!(
+        matches!(
+            error,
+            DeviceFrontalError::Device(DeviceError::OutOfMemory { .. })
+        ),
+        "{error}"
+    );
+    other
+        .refactorize(stream, limits, &mut factors, &STOP)
+        .unwrap();
+    assert_eq!(stream.download(factors.factors()).unwrap(), bits);
 }
 
 proptest! {

@@ -464,7 +464,14 @@ impl Solver {
         let of_search = limits.reserve(bytes, "ordering")?;
         let known = matrix.map(|_| &*in_wide);
         let found = self.threads.run(seconds, |threads| {
-            Symmetry::find(kind, &pattern, by_columns, known, threads, &limits.cancel)
+            Symmetry::find(
+                kind,
+                &pattern,
+                by_columns,
+                known,
+                threads,
+                &limits.of_phase(),
+            )
         })?;
         if let Some((mut symmetry, whole)) = found {
             if self.options.regularization.is_some() {

@@ -434,7 +434,8 @@ impl<'a> Request<'a> {
         let (a, perm) = (self.pattern, transform.col_perm.as_slice());
         let n = a.major_dim();
         let new = &transform.col_perm.inverse();
-        let cancel = &self.limits.cancel;
+        // Once raised it stays so, or more would be listed than was counted.
+        let cancel = &self.limits.cancel.child();
         // Rows in the order of B, so that every column comes out sorted. Of no more rows once the flag is raised.
         let lines = |rows: Range<usize>| {
             let rows = perm[rows.clone()].iter().zip(rows);

@@ -3,11 +3,13 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use luge_sparse::{CancelFlag, Cancelled, CompressedPattern, Form, Scalar};
+use luge_frontal::{Grouped, grouped};
+use luge_sparse::{CancelFlag, Cancelled, CompressedPattern, Form, Limits, Scalar, bytes_of};
 use rayon::prelude::*;
 
 use crate::error::Error;
 use crate::options::{MatrixKind, SymmetricKind};
+use crate::permuted::num_shares;
 use crate::reductions;
 
 /// How a symmetric matrix is stored, and what is known of it.
@@ -49,7 +51,7 @@ const STRIDE: usize = 1 << 12;
 impl Symmetry {
     /// What is to be known of a matrix of this kind, and the pattern of all of it where that is not `stored`. `values` are
     /// those of the stored entries, if they are known. `None` if the matrix is general. With `threads` above 1, those of the current
-    /// rayon pool share the search for counterparts.
+    /// rayon pool share the work.
     ///
     /// # Errors
     ///
@@ -60,8 +62,9 @@ impl Symmetry {
         by_columns: bool,
         values: Option<&[W]>,
         threads: usize,
-        cancel: &CancelFlag,
+        limits: &Limits,
     ) -> Result<Option<(Self, Option<CompressedPattern>)>, Error> {
+        let cancel = &limits.cancel;
         let form = match kind {
             MatrixKind::Hermitian | MatrixKind::PositiveDefinite if W::COMPONENTS > 1 => {
                 Form::Hermitian
@@ -93,7 +96,7 @@ impl Symmetry {
             };
             return Ok(Some((found, None)));
         }
-        let (whole, source) = completed(stored, cancel)?;
+        let (whole, source) = completed(stored, threads, limits)?;
         let storage = Storage::Triangle {
             pattern: stored.clone(),
             source,
@@ -410,46 +413,34 @@ fn mirror_by_shares(
 /// The whole pattern of a triangle, and for each of its entries the place of its value in the triangle.
 fn completed(
     triangle: &CompressedPattern,
-    cancel: &CancelFlag,
+    threads: usize,
+    limits: &Limits,
 ) -> Result<(CompressedPattern, Vec<u32>), Cancelled> {
-    let n = triangle.major_dim();
-    // Counts are shifted by two, so that after the sums ptr[i + 1] is where line i starts and, once it is filled, where it
-    // ends.
-    let mut ptr = vec![0u64; n + 2];
-    for (i, line) in triangle.lines().enumerate() {
-        ptr[i + 2] += line.len() as u64;
-        for &j in line.iter().filter(|&&j| j as usize != i) {
-            ptr[j as usize + 2] += 1;
-        }
-    }
-    for i in 2..n + 2 {
-        ptr[i] += ptr[i - 1];
-    }
-    let nnz = ptr[n + 1] as usize;
-    let (mut idx, mut source) = (vec![0u32; nnz], vec![0u32; nnz]);
-    let mut put = |line: usize, index: u32, p: usize| {
-        let at = &mut ptr[line + 1];
-        idx[*at as usize] = index;
-        source[*at as usize] = p as u32;
-        *at += 1;
-    };
+    let (n, nnz) = (triangle.major_dim(), triangle.nnz());
+    // Once raised it stays so, or more would be listed than was counted.
+    let cancel = &limits.cancel.child();
     // Indices of a line ascend: of a triangle with smaller indices its own entries come before those from later lines, of
-    // one with larger indices those from earlier lines before its own.
-    for (i, line) in triangle.lines().enumerate() {
-        if i.is_multiple_of(STRIDE) {
-            cancel.check()?;
-        }
-        for (&j, p) in line.iter().zip(triangle.range(i)) {
-            put(i, j, p);
-            if j as usize != i {
-                put(j as usize, i as u32, p);
-            }
-        }
-    }
-    ptr.pop();
+    // one with larger indices those from earlier lines before its own. Of no more lines once the flag is raised.
+    let lines = |lines: Range<usize>| {
+        let lines = lines.take_while(|_| !cancel.is_cancelled());
+        lines.map(|i| {
+            let entries = triangle.line(i).iter().zip(triangle.range(i));
+            entries.flat_map(move |(&j, p)| {
+                let (i, p) = (i as u32, p as u32);
+                let across = (i != j).then_some([j, i, p]);
+                std::iter::once([i, j, p]).chain(across)
+            })
+        })
+    };
+    // Several threads hold every entry twice, the first time as a triple.
+    let room = limits.memory.reserve(3 * bytes_of::<u32>(2 * nnz));
+    let num_shares = num_shares(2 * nnz, if room.is_ok() { threads } else { 1 });
+    let lines_of = |share: usize| n * share / num_shares..n * (share + 1) / num_shares;
+    let Grouped { ptr, first, second } = grouped(n, num_shares, |share| lines(lines_of(share)));
+    cancel.check()?;
     // SAFETY: the lines ascend as said above, and indices are those of the triangle or numbers of its lines.
-    let whole = unsafe { CompressedPattern::new_unchecked(n, ptr, idx) };
-    Ok((whole, source))
+    let whole = unsafe { CompressedPattern::new_unchecked(n, ptr, first) };
+    Ok((whole, second))
 }
 
 #[cfg(test)]
@@ -467,7 +458,8 @@ mod tests {
         stored: &CompressedPattern,
         values: &[f64],
     ) -> Result<Option<(Symmetry, Option<CompressedPattern>)>, Error> {
-        let found = |threads| Symmetry::find(kind, stored, false, Some(values), threads, &never());
+        let limits = Limits::default();
+        let found = |threads| Symmetry::find(kind, stored, false, Some(values), threads, &limits);
         let (one, several) = (found(1), found(3));
         assert_eq!(format!("{one:?}"), format!("{several:?}"));
         one
@@ -583,7 +575,7 @@ mod tests {
         assert_eq!(kind(&values), None);
         let found = |kind| {
             let (pattern, values) = whole();
-            Symmetry::find::<f64>(kind, &pattern, false, None, 1, &never())
+            Symmetry::find::<f64>(kind, &pattern, false, None, 1, &Limits::default())
                 .unwrap()
                 .map(|(symmetry, _)| (symmetry.kind, values.len()))
         };

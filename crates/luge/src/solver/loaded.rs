@@ -276,7 +276,14 @@ impl Solver {
                 let found = self
                     .threads
                     .run(nnz as f64 * PATTERN_PER_ENTRY, |threads| {
-                        Symmetry::find::<T::Wide>(kind, pattern, by_columns, None, threads, cancel)
+                        Symmetry::find::<T::Wide>(
+                            kind,
+                            pattern,
+                            by_columns,
+                            None,
+                            threads,
+                            &limits.of_phase(),
+                        )
                     })?;
                 let (mut symmetry, whole) =
                     found.unwrap_or_else(|| unreachable!("a matrix that is declared symmetric"));

@@ -131,11 +131,30 @@ impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usiz
     /// Writes unknown `e` of `N` right-hand sides of a chunk from `rhs` on: for the fronts below, and of A.
     #[inlined]
     pub(super) fn finish<const N: usize>(self, chunk: Chunk, rhs: u32, e: u32, value: [T; N]) {
-        give(
-            self.vectors.unknowns,
-            chunk.unknowns + e as usize * R + rhs as usize,
-            value,
-        );
+        self.hand_down((chunk, rhs), e, value);
+        self.leave_solution((chunk, rhs), e, value);
+    }
+
+    /// As [`finish`](Self::finish), for the fronts below alone.
+    #[inlined]
+    pub(super) fn hand_down<const N: usize>(
+        self,
+        (chunk, rhs): (Chunk, u32),
+        e: u32,
+        value: [T; N],
+    ) {
+        let at = chunk.unknowns + e as usize * R + rhs as usize;
+        give(self.vectors.unknowns, at, value);
+    }
+
+    /// As [`finish`](Self::finish), of A alone.
+    #[inlined]
+    pub(super) fn leave_solution<const N: usize>(
+        self,
+        (chunk, rhs): (Chunk, u32),
+        e: u32,
+        value: [T; N],
+    ) {
         let to = self.leave.places.get(e as usize) as usize;
         let exponent = self.leave.exponents.get(e as usize);
         let first = (chunk.first + rhs) as usize;

@@ -166,6 +166,54 @@ pub(super) fn take<T: Field, const N: usize>(
     values[0]
 }
 
+/// Values that were asked for before it is their turn: see [`ask`].
+#[derive(Clone, Copy)]
+pub(super) struct Asked<T: Field, const N: usize> {
+    at: usize,
+    wanted: bool,
+    values: [T; N],
+    are_there: bool,
+}
+
+/// Asks for the values from place `at` on, if they are `wanted`; there must be such a place in any case, for a read on a condition
+/// would be waited for at once. [`answer`](Asked::answer) waits for them, if they have not come with this.
+#[inlined]
+pub(super) fn ask<T: Field, const N: usize>(
+    from: GlobalMut<T::Real>,
+    at: usize,
+    wanted: bool,
+) -> Asked<T, N> {
+    let mut values = [T::ZERO; N];
+    let are_there = look(from, at, &mut values);
+    Asked {
+        at,
+        wanted,
+        values,
+        are_there,
+    }
+}
+
+impl<T: Field, const N: usize> Asked<T, N> {
+    /// The values, which are waited for; zeros if they are not wanted. All lanes of a warp call it and go on together.
+    #[inlined]
+    pub fn answer(self, from: GlobalMut<T::Real>) -> [T; N] {
+        let mut values = self.values;
+        let mut missing = self.wanted && !self.are_there;
+        spin_wait(|| {
+            if missing {
+                missing = !look_again(from, self.at, &mut values);
+            }
+            warp::vote_all(warp::FULL_MASK, !missing)
+        });
+        let mut r = 0;
+        while r < N {
+            values[r] = if self.wanted { values[r] } else { T::ZERO };
+            r += 1;
+        }
+        values
+    }
+}
+
 impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize>
     Sweep<T, K, R, AHEAD, BELOW>
 {
@@ -214,7 +262,7 @@ impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usiz
         let (mut p, end_alone) = (begin, if is_long { begin } else { end });
         while warp::vote_any(warp::FULL_MASK, p < end_alone) {
             // Fewer of more right-hand sides, for which there are registers.
-            p += if N <= OF_THREAD {
+            p += if N < OF_THREAD {
                 self.add_several::<N, AT_ONCE>(p, end_alone, place, value)
             } else {
                 self.add_several::<N, 2>(p, end_alone, place, value)

@@ -51,7 +51,7 @@ pub struct LargeTask {
 pub const WHOLE: u32 = u32::MAX;
 
 /// Right-hand sides of a thread, if there are several: except in strips, which have tensor cores.
-pub const OF_THREAD: usize = 2;
+pub const OF_THREAD: usize = 4;
 
 /// Chunks of [`MANY`] right-hand sides that are worked for in one turn, if there are several.
 pub const PAIR: usize = 2;

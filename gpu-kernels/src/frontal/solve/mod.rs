@@ -26,7 +26,7 @@
 //! below them, then larger ones up and down, then small ones again. A task waits for numbers and not for other tasks: see the module
 //! `handover`. Kernels that know of strips are apart: they spill registers, and most trees have no front that is so large.
 //!
-//! Several right-hand sides are solved for in turns of up to 16, a thread having two of them: a front is worked on by groups of
+//! Several right-hand sides are solved for in turns of up to 16, a thread having four of them: a front is worked on by groups of
 //! lanes or of warps, and is as many tasks, its shares, as there are groups for which a warp or a block has no room.
 //!
 //! Every number is one chain of operations in an order that depends on the fronts and the number of right-hand sides
@@ -543,7 +543,7 @@ solve_fronts! {
 }
 
 solve_fronts! {
-    /// As [`solve_fronts_single`](fn@solve_fronts_single), for several right-hand sides, two of which share each entry
+    /// As [`solve_fronts_single`](fn@solve_fronts_single), for several right-hand sides, four of which share each entry
     /// of the factors that a thread reads.
     solve_fronts_many: [f32, f64, Complex<f64>], MANY, false, 8, 4, 2;
     (transpose: u32, tree, couplings: Couplings<T>)
@@ -584,7 +584,7 @@ solve_fronts! {
 }
 
 solve_fronts! {
-    /// As [`solve_fronts_symmetric_single`](fn@solve_fronts_symmetric_single), for several right-hand sides, two of
+    /// As [`solve_fronts_symmetric_single`](fn@solve_fronts_symmetric_single), for several right-hand sides, four of
     /// which share each entry of the factors that a thread reads.
     solve_fronts_symmetric_many: [f32, f64, Complex<f64>], MANY, false, 8, 4, 2;
     (factors: u32, tree, diagonal: Global<T>)

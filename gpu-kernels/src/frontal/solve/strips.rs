@@ -19,10 +19,13 @@
 //! J. Scott, "A sparse symmetric indefinite direct solver for GPU architectures", ACM TOMS 42 (2016), keep such inverses.)
 //! Entries are in registers before they are waited for. Of the rows below a front those are taken first whose unknowns
 //! come first.
+//!
+//! Most unknowns have come long before their turn. So each is asked for a turn ahead, before the entries of that turn, which come
+//! from farther away and one behind the other.
 
 use luge_kernel::prelude::*;
 
-use super::handover::{give, take};
+use super::handover::{Asked, ask, give};
 use super::kinds::{Kind, Side};
 use super::{Chunk, Front, STRIP, Sweep, WARPS};
 use crate::frontal::large::FrontField;
@@ -33,8 +36,9 @@ const ROWS: usize = (STRIP / warp::WARP_SIZE) as usize;
 /// Columns of a strip of pivots that a warp has.
 const WIDTH: u32 = STRIP / WARPS;
 
-/// Distance of the columns of a triangle in shared memory: lanes with 8 rows of 4 columns meet in no bank.
-pub(super) const DISTANCE: u32 = STRIP + 8;
+/// Distance of the columns of a triangle in shared memory: of numbers of 64 bits half of the lanes are served at a time, and those
+/// with 4 rows of 4 columns meet in no bank.
+pub(super) const DISTANCE: u32 = STRIP + 4;
 
 /// Places of a triangle in shared memory.
 pub(super) const TRIANGLE: usize = (STRIP * DISTANCE) as usize;
@@ -61,7 +65,10 @@ pub(super) const SUMS: usize = (ROWS_AT + STRIP) as usize;
 /// Threads for each row of a triangle.
 const TOGETHER: u32 = WARPS * warp::WARP_SIZE / STRIP;
 
-const _: () = assert!(WARPS * BLOCK == 2 * STRIP);
+/// Rows of a triangle that a warp has then. As many columns are taken in one turn.
+const ROWS_OF_WARP: u32 = STRIP / WARPS;
+
+const _: () = assert!(WARPS * BLOCK == 2 * STRIP && ROWS_OF_WARP == 2 * TOGETHER);
 const _: () = assert!(WIDTH <= warp::WARP_SIZE && 2 * GROUP == warp::WARP_SIZE && SHARERS > 0);
 
 /// Where the rows of a strip lie: the entry in its row r and the front's column j is at `first` + r · `of_rows` + j ·
@@ -82,6 +89,12 @@ pub(super) type Entries<T> = [[T; WIDTH as usize]; ROWS];
 #[inlined]
 fn first_column() -> u32 {
     thread::thread_idx_x() / warp::WARP_SIZE * WIDTH
+}
+
+/// The column of `count` whose unknown this lane has: the last one if it has none.
+#[inlined]
+fn own_column(count: u32) -> u32 {
+    (first_column() + thread::lane_id()).min(count - 1)
 }
 
 impl<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize>
@@ -150,16 +163,19 @@ impl<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW:
         entries
     }
 
-    /// This thread's unknown for `count` columns, of which a warp has one in each of its first lanes; it is waited for. That
-    /// of column p is at `place(p)` of `vector`; behind the last column it is zero.
+    /// Asks for this thread's unknown for `count` columns, of which a warp has one in each of its first lanes: number `e` of
+    /// `vector`. Behind the last column it is zero.
     #[inlined]
-    fn unknown_of(self, count: u32, vector: GlobalMut<T::Real>, place: impl Fn(u32) -> usize) -> T {
+    fn ask_unknown(
+        self,
+        chunk: Chunk,
+        count: u32,
+        vector: GlobalMut<T::Real>,
+        e: u32,
+    ) -> Asked<T, 1> {
         let lane = thread::lane_id();
-        let column = first_column() + lane;
-        let is_wanted = lane < WIDTH && column < count;
-        let at = if is_wanted { place(column) } else { 0 };
-        let [found] = take(vector, at, is_wanted);
-        found
+        let is_wanted = lane < WIDTH && first_column() + lane < count;
+        ask(vector, chunk.unknowns + e as usize * R, is_wanted)
     }
 
     /// Takes entries off `sums`, times what [`unknown_of`](Self::unknown_of) has `found`.
@@ -339,10 +355,11 @@ impl<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW:
         value
     }
 
-    /// The product of the inverse that is shown with the values of the rows, of which the thread of each number has one:
-    /// that of row n in the first of the threads from [`TOGETHER`] · n on. All threads of the block call it.
+    /// The product of the inverse that is shown, which is a lower triangle, or an upper one if `BACK`, with the values of the rows, of
+    /// which the thread of each number has one: that of row n in the first of the threads from [`TOGETHER`] · n on. All threads of
+    /// the block call it.
     #[inlined]
-    fn times_inverse(self, value: T) -> T {
+    fn times_inverse<const BACK: bool>(self, value: T) -> T {
         let thread = thread::thread_idx_x();
         if thread < STRIP {
             self.products.set((ROWS_AT + thread) as usize, value);
@@ -350,8 +367,14 @@ impl<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW:
         thread::sync_threads();
         let (row, first) = (thread / TOGETHER, thread % TOGETHER);
         let mut sums = [T::ZERO; 2];
-        let mut p = 0;
-        while p < STRIP {
+        let of_warp = row & !(ROWS_OF_WARP - 1);
+        let (begin, end) = if BACK {
+            (of_warp, STRIP)
+        } else {
+            (0, of_warp + ROWS_OF_WARP)
+        };
+        let mut p = begin;
+        while p < end {
             let mut u = 0;
             while u < 2 {
                 let column = p + u as u32 * TOGETHER + first;
@@ -398,21 +421,26 @@ impl<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW:
             self.gather(chunk, 0, contributions, is_row, &mut value);
         }
         let mut sums = [T::ZERO; ROWS];
+        let ask_of = |j: u32| {
+            let count = front.pivots_of_strip(j);
+            let e = front.start + j * STRIP + own_column(count);
+            self.ask_unknown(chunk, count, self.vectors.eliminated, e)
+        };
+        let mut asked = ask_of(0);
         let mut j = 0;
         while j < before {
+            let [found] = asked.answer(self.vectors.eliminated);
             let now = ahead;
             if j + 1 < before {
+                asked = ask_of(j + 1);
                 ahead = own_of(j + 1);
             }
-            let place = |p: u32| chunk.unknowns + (front.start + j * STRIP + p) as usize * R;
-            let of_strip = front.pivots_of_strip(j);
-            let found = self.unknown_of(of_strip, self.vectors.eliminated, place);
             self.take_off_entries(now, found, &mut sums);
             j += 1;
         }
         let value = self.join_strip(sums, false, value[0]);
         if is_pivots {
-            let found = self.times_inverse(value);
+            let found = self.times_inverse::<false>(value);
             let row = thread / TOGETHER;
             if thread.is_multiple_of(TOGETHER) && row < count {
                 let at = (front.start + first + row) as usize * R;
@@ -446,25 +474,33 @@ impl<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW:
         }
         let mut sums = [T::ZERO; ROWS];
         let last = front.strips_of_pivots() - 1;
+        // Where an unknown is, is read two strips before it is used.
+        let place_of = |j: u32| {
+            let column = own_column(front.pivots_of_strip(j));
+            self.place_down(front, j * STRIP + column)
+        };
+        let ask_of = |j: u32, e: u32| {
+            let count = front.pivots_of_strip(j);
+            self.ask_unknown(chunk, count, self.vectors.unknowns, e)
+        };
+        let mut asked = ask_of(last, place_of(last));
+        let mut next = place_of(last.saturating_sub(1));
         let mut ahead = if last > t { own_of(last) } else { triangle };
         let mut j = last;
         while j > t {
+            let [found] = asked.answer(self.vectors.unknowns);
             let now = ahead;
-            let place = |p: u32| {
-                let e = self.place_down(front, j * STRIP + p);
-                chunk.unknowns + e as usize * R
-            };
-            let of_strip = front.pivots_of_strip(j);
-            let found = self.unknown_of(of_strip, self.vectors.unknowns, place);
             // Not before: what is waited for would come behind it.
             if j > t + 1 {
+                asked = ask_of(j - 1, next);
+                next = place_of(j.saturating_sub(2));
                 ahead = own_of(j - 1);
             }
             self.take_off_entries(now, found, &mut sums);
             j -= 1;
         }
         let value = self.join_strip(sums, front.c > 0, value[0]);
-        let found = self.times_inverse(value);
+        let found = self.times_inverse::<true>(value);
         if thread.is_multiple_of(TOGETHER) && own_row < count {
             self.finish(chunk, 0, e, [found]);
         }
@@ -501,16 +537,21 @@ impl<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW:
         let mut sums = [T::ZERO; GROUP as usize];
         if from < rows.count {
             let turns = front.c.div_ceil(SHARERS * warp::WARP_SIZE);
-            let (mut entries, mut of_entries) = (read(0), unknown(0));
+            let ask_of = |turn: u32, e: u32| {
+                let at = chunk.unknowns + e as usize * R;
+                ask(self.vectors.unknowns, at, distance(turn) < front.c)
+            };
+            let mut asked = ask_of(0, unknown(0));
+            let (mut entries, mut next) = (read(0), unknown(1));
             let mut turn = 0;
             while turn < turns {
-                let (now, of_now) = (entries, of_entries);
+                let [found] = asked.answer(self.vectors.unknowns);
+                let now = entries;
                 if turn + 1 < turns {
-                    (entries, of_entries) = (read(turn + 1), unknown(turn + 1));
+                    asked = ask_of(turn + 1, next);
+                    next = unknown(turn + 2);
+                    entries = read(turn + 1);
                 }
-                let is_wanted = distance(turn) < front.c;
-                let at = chunk.unknowns + of_now as usize * R;
-                let [found] = take(self.vectors.unknowns, at, is_wanted);
                 let mut u = 0;
                 while u < GROUP as usize {
                     sums[u] = (-now[u]).mul_add(found, sums[u]);

@@ -3,10 +3,14 @@
 //!
 //! A warp has 16 rows of a strip and half of 64 columns. The unknowns of these columns lie in shared memory, in one of two
 //! places in turn, so that one barrier for each strip of columns does.
+//!
+//! What is not needed for the next strip stays off the chain from one strip to the next: no entries are read behind the last turn
+//! (they would be waited for), zeros of the triangle are left out, and solutions of A are written after all unknowns are handed
+//! over.
 
 use luge_kernel::prelude::*;
 
-use super::handover::{give, take};
+use super::handover::{Asked, ask, give};
 use super::kinds::Kind;
 use super::layout::PAIR;
 use super::strips::{DISTANCE, Rows, TRIANGLE};
@@ -19,6 +23,9 @@ const DEPTH: u32 = 8;
 /// Rows of it.
 const GROUP: u32 = 16;
 
+/// Distance of the two of them that a lane has.
+const APART: u32 = GROUP / 2;
+
 /// Columns of a strip that a warp has.
 const WIDTH: u32 = STRIP * STRIP / (WARPS * GROUP);
 
@@ -28,8 +35,11 @@ const PRODUCTS: usize = (WIDTH / DEPTH) as usize;
 /// Warps that share the columns.
 const SHARERS: u32 = STRIP / WIDTH;
 
-/// Right-hand sides that a thread finishes before the triangle.
-const OWN: usize = 4;
+/// Right-hand sides of each chunk that a thread finishes before the triangle, of one row.
+const OWN: usize = 2;
+
+/// Right-hand sides that a thread brings to shared memory.
+const BROUGHT: usize = OWN * PAIR;
 
 /// Values of one chunk for the rows of a strip.
 const VALUES: u32 = STRIP * MANY as u32;
@@ -44,7 +54,7 @@ const SUMS_AT: u32 = 2 * STAGED;
 pub(super) const SUMS: usize = (SUMS_AT + SHARERS * STAGED) as usize;
 
 const _: () = assert!(PRODUCTS <= 4);
-const _: () = assert!(WARPS * warp::WARP_SIZE * OWN as u32 == STAGED && MANY as u32 == DEPTH);
+const _: () = assert!(WARPS * warp::WARP_SIZE * OWN as u32 == VALUES && MANY as u32 == DEPTH);
 const _: () = assert!(TRIANGLE >= super::WHOLE_ROWS as usize * super::layout::OF_THREAD);
 const _: () = assert!(SUMS >= super::WHOLE_ROWS as usize * super::layout::OF_THREAD);
 
@@ -69,17 +79,24 @@ fn of_left(x: u32) -> (u32, u32) {
     (lane / 4 + x % 2 * 8, lane % 4 + x / 2 * 4)
 }
 
-/// The chunk, row and first right-hand side that this thread finishes before the triangle: those of a warp are alike.
+/// What this thread finishes before the triangle, of each chunk.
+type Values<T> = [[T; OWN]; PAIR];
+
+/// The row and first right-hand side of them. Threads have them in the order in which they lie in shared memory, and so meet in few
+/// of its banks.
 #[inlined]
-fn own_value() -> (u32, u32, u32) {
-    let warp = thread::thread_idx_x() / warp::WARP_SIZE;
-    let of_rows = STRIP / warp::WARP_SIZE;
-    let of_chunk = of_rows * (MANY / OWN) as u32;
-    (
-        warp / of_chunk,
-        warp % of_rows * warp::WARP_SIZE + thread::lane_id(),
-        warp % of_chunk / of_rows * OWN as u32,
-    )
+fn own_value() -> (u32, u32) {
+    let first = thread::thread_idx_x() * OWN as u32;
+    (first / MANY as u32, first % MANY as u32)
+}
+
+/// What this thread brings to shared memory: the chunk, the column and the first right-hand side.
+#[inlined]
+fn brought() -> (u32, u32, u32) {
+    let thread = thread::thread_idx_x();
+    let of_chunk = VALUES / BROUGHT as u32;
+    let own = thread % of_chunk * BROUGHT as u32;
+    (thread / of_chunk, own / MANY as u32, own % MANY as u32)
 }
 
 impl<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize>
@@ -100,35 +117,21 @@ impl<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW:
         part
     }
 
-    /// Shows in place `at`, for as many `chunks` from one on, the unknowns of `count` columns, which are waited for: those of column p are number `number(p)`
-    /// of `vector`. Behind the last column they are zero.
+    /// Asks for what this thread brings of the unknowns of `count` columns, for as many `chunks` from one on, of `vector`:
+    /// those of its column are number `number`. Behind the last column they are zero, and where there is no second chunk.
     #[inlined]
-    fn stage(
+    fn ask_own(
         self,
         (chunk, chunks): (Chunk, u32),
-        at: u32,
         count: u32,
         vector: GlobalMut<T::Real>,
-        number: impl Fn(u32) -> u32,
-    ) {
-        let thread = thread::thread_idx_x();
-        let of_chunk = VALUES / OWN as u32;
-        let (n, own) = (thread / of_chunk, thread % of_chunk * OWN as u32);
-        let (column, rhs) = (own / MANY as u32, own % MANY as u32);
+        number: u32,
+    ) -> Asked<T, BROUGHT> {
+        let (n, column, rhs) = brought();
         let is_wanted = n < chunks && column < count;
-        let mut from = 0;
-        if is_wanted {
-            let unknowns = self.chunk_behind(chunk, n).unknowns;
-            from = unknowns + number(column) as usize * R + rhs as usize;
-        }
-        let found: [T; OWN] = take(vector, from, is_wanted);
-        // Zeros where there is no second chunk.
-        let mut i = 0;
-        while i < OWN {
-            self.products
-                .set((at + n * VALUES + own) as usize + i, found[i]);
-            i += 1;
-        }
+        let unknowns = self.chunk_behind(chunk, if is_wanted { n } else { 0 });
+        let at = unknowns.unknowns + number as usize * R + rhs as usize;
+        ask(vector, at, is_wanted)
     }
 
     /// Adds strips of columns to `sums`, times their unknowns in `vector`: turn number i has the columns `columns(i)`,
@@ -153,35 +156,66 @@ impl<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW:
             return;
         }
         let (_, sharer) = own_rows();
+        // The number of the unknown of this thread's column, read two turns before it is used; the unknown is asked for one before.
+        let number_of = |turn: u32| {
+            let (column, count) = columns(turn.min(turns - 1));
+            let (_, own, _) = brought();
+            number(column + own.min(count - 1))
+        };
+        let first = columns(0);
+        let mut asked = self.ask_own((chunk, chunks), first.1, vector, number_of(0));
+        let mut next_number = number_of(1);
         let mut parts: Part<T> = [[T::ZERO; 4]; PRODUCTS];
         repeated!(p < PRODUCTS => {
             parts[p] = self.part(front, rows, columns(0), p as u32);
         });
-        let mut turn = 0;
-        while turn < turns {
+        let bring = |turn: u32, asked: Asked<T, BROUGHT>| {
+            let found = asked.answer(vector);
             let at = (before + turn) % 2 * STAGED;
-            let (column, count) = columns(turn);
-            self.stage((chunk, chunks), at, count, vector, |p| number(column + p));
+            let own = at + thread::thread_idx_x() * BROUGHT as u32;
+            let mut i = 0;
+            while i < BROUGHT {
+                self.products.set(own as usize + i, found[i]);
+                i += 1;
+            }
             thread::sync_threads();
-            let next = columns((turn + 1).min(turns - 1));
+            at + sharer * WIDTH * MANY as u32
+        };
+        let mut turn = 0;
+        while turn + 1 < turns {
+            let at = bring(turn, asked);
+            let next = columns(turn + 1);
+            asked = self.ask_own((chunk, chunks), next.1, vector, next_number);
+            next_number = number_of(turn + 2);
             repeated!(p < PRODUCTS => {
-                let first = at + (sharer * WIDTH + p as u32 * DEPTH) * MANY as u32;
-                let right = |n: usize, k: u32, rhs: u32| {
-                    let place = first + n as u32 * VALUES + k * MANY as u32 + rhs;
-                    self.products.get(place as usize)
-                };
-                T::add_columns::<PAIR>(parts[p], right, sums);
-                // Those of the next turn, or this one's again: behind what was waited for, which would come behind them. Nothing is made
-                // of them before, or they would be waited for.
+                self.add_product(parts[p], at, p as u32, sums);
+                // Those of the next turn: behind what was waited for, which would come behind them. Nothing is made of them before, or
+                // they would be waited for.
                 parts[p] = self.part(front, rows, next, p as u32);
             });
             turn += 1;
         }
+        // The last turn by itself: it reads nothing, which would be waited for behind it.
+        let at = bring(turn, asked);
+        repeated!(p < PRODUCTS => {
+            self.add_product(parts[p], at, p as u32, sums);
+        });
+    }
+
+    /// Adds product `p` of a warp to `sums`, with the unknowns that are shown from place `at` on.
+    #[inlined]
+    fn add_product(self, part: [T; 4], at: u32, p: u32, sums: &mut Sums<T>) {
+        let first = at + p * DEPTH * MANY as u32;
+        let right = |n: usize, k: u32, rhs: u32| {
+            let place = first + n as u32 * VALUES + k * MANY as u32 + rhs;
+            self.products.get(place as usize)
+        };
+        T::add_columns::<PAIR>(part, right, sums);
     }
 
     /// Takes off this thread's `value` what the warps have for it. All threads of the block call it.
     #[inlined]
-    fn take_off_columns(self, chunks: u32, sums: &Sums<T>, value: &mut [T; OWN]) {
+    fn take_off_columns(self, sums: &Sums<T>, value: &mut Values<T>) {
         let (group, sharer) = own_rows();
         let lane = thread::lane_id();
         let mut n = 0;
@@ -197,48 +231,57 @@ impl<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW:
             n += 1;
         }
         thread::sync_threads();
-        let (n, row, rhs) = own_value();
-        if n < chunks {
-            let mut sharer = 0;
-            while sharer < SHARERS {
-                let of_chunk = SUMS_AT + sharer * STAGED + n * VALUES;
-                let at = of_chunk + row * MANY as u32 + rhs;
+        let own = thread::thread_idx_x() * OWN as u32;
+        let mut sharer = 0;
+        while sharer < SHARERS {
+            let mut n = 0;
+            while n < PAIR {
+                let at = SUMS_AT + sharer * STAGED + n as u32 * VALUES + own;
                 let mut i = 0;
                 while i < OWN {
-                    value[i] -= self.products.get(at as usize + i);
+                    value[n][i] -= self.products.get(at as usize + i);
                     i += 1;
                 }
-                sharer += 1;
+                n += 1;
             }
+            sharer += 1;
         }
     }
 
-    /// The product of the inverse that is shown with the threads' values, as a product has it: hands on each two right-hand
-    /// sides of a row and a chunk to `finish(chunk, row, rhs, values)`. All threads of the block call it.
+    /// The product of the inverse that is shown, which is a lower triangle, or an upper one if `BACK`, with the threads' values: hands
+    /// on two right-hand sides of a chunk from `rhs` on, for the row `row` and the one [`APART`] behind it, to `finish(chunk, row, rhs,
+    /// values)`. All threads of the block call it.
     #[inlined]
-    fn times_shown_inverse(
+    fn times_shown_inverse<const BACK: bool>(
         self,
         chunks: u32,
-        value: [T; OWN],
-        mut finish: impl FnMut(u32, u32, u32, [T; 2]),
+        value: Values<T>,
+        mut finish: impl FnMut(u32, u32, u32, [[T; 2]; 2]),
     ) {
         // Unknowns of columns are not needed any more.
-        let (n, row, rhs) = own_value();
-        let at = n * VALUES + row * MANY as u32 + rhs;
-        if n < chunks {
+        let own = thread::thread_idx_x() * OWN as u32;
+        let mut n = 0;
+        while n < PAIR {
             let mut i = 0;
             while i < OWN {
-                self.products.set(at as usize + i, value[i]);
+                let at = n as u32 * VALUES + own + i as u32;
+                self.products.set(at as usize, value[n][i]);
                 i += 1;
             }
+            n += 1;
         }
         thread::sync_threads();
         let (group, n) = own_rows();
         if n < chunks {
             // Two sums: no product waits for the one right before it.
             let mut found = [[[[T::ZERO; 4]; 1]; 1]; 2];
-            let mut p = 0;
-            while p < STRIP {
+            let (begin, end) = if BACK {
+                (group, STRIP)
+            } else {
+                (0, group + GROUP)
+            };
+            let mut p = begin;
+            while p < end {
                 let mut left = [[T::ZERO; 4]; 2];
                 repeated!(s < 2 => {
                     let mut x = 0;
@@ -260,8 +303,8 @@ impl<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW:
             }
             let [[[[a, b, c, d]]], [[[e, f, g, h]]]] = found;
             let lane = thread::lane_id();
-            finish(n, group + lane / 4, lane % 4 * 2, [a + e, b + f]);
-            finish(n, group + lane / 4 + 8, lane % 4 * 2, [c + g, d + h]);
+            let found = [[a + e, b + f], [c + g, d + h]];
+            finish(n, group + lane / 4, lane % 4 * 2, found);
         }
     }
 
@@ -270,19 +313,20 @@ impl<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW:
     pub(super) fn strip_up_many(self, (chunk, chunks): (Chunk, u32), front: Front, t: u32) {
         let (rows, first, before) = self.rows_up(front, t);
         let is_pivots = t < front.strips_of_pivots();
-        let (n, own, rhs) = own_value();
-        let is_row = n < chunks && own < rows.count;
-        let of_own = self.chunk_behind(chunk, if n < chunks { n } else { 0 });
+        let (own, rhs) = own_value();
+        let is_row = own < rows.count;
         let i = if is_row { first + own } else { first };
-        let mut value = [T::ZERO; OWN];
+        let mut value = [[T::ZERO; OWN]; PAIR];
         let mut row = i;
         if is_pivots {
             row = self.row_as_it_came(front, i);
-            let at = of_own.unknowns + (front.start + row) as usize * R + rhs as usize;
-            let mut r = 0;
-            while r < OWN {
-                value[r] = self.vectors.entered.get(at + r);
-                r += 1;
+            let mut n = 0;
+            while n < PAIR {
+                if (n as u32) < chunks {
+                    let of_own = self.chunk_behind(chunk, n as u32);
+                    value[n] = self.entered_at((of_own, rhs), front, row);
+                }
+                n += 1;
             }
         }
         let contributions = self.contributions(front, row);
@@ -290,8 +334,13 @@ impl<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW:
             let triangle = self.entries(front, rows, first, rows.count);
             self.show_inverse::<false>(front, (first, rows.count), triangle, self.up().divides());
         }
-        if n < chunks {
-            self.gather(of_own, rhs, contributions, is_row, &mut value);
+        let mut n = 0;
+        while n < PAIR {
+            if (n as u32) < chunks {
+                let of_own = self.chunk_behind(chunk, n as u32);
+                self.gather(of_own, rhs, contributions, is_row, &mut value[n]);
+            }
+            n += 1;
         }
         let mut sums = [[[T::ZERO; 4]; PAIR]; 1];
         self.add_columns(
@@ -303,19 +352,28 @@ impl<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW:
             |column| front.start + column,
             &mut sums,
         );
-        self.take_off_columns(chunks, &sums, &mut value);
+        self.take_off_columns(&sums, &mut value);
         if is_pivots {
-            self.times_shown_inverse(chunks, value, |n, row, rhs, found| {
-                if row < rows.count {
-                    let unknowns = self.chunk_behind(chunk, n).unknowns;
-                    let at = unknowns + (front.start + first + row) as usize * R;
-                    give(self.vectors.eliminated, at + rhs as usize, found);
-                }
+            self.times_shown_inverse::<false>(chunks, value, |n, row, rhs, found| {
+                let unknowns = self.chunk_behind(chunk, n).unknowns;
+                repeated!(u < 2 => {
+                    let row = row + u as u32 * APART;
+                    if row < rows.count {
+                        let at = unknowns + (front.start + first + row) as usize * R;
+                        give(self.vectors.eliminated, at + rhs as usize, found[u]);
+                    }
+                });
             });
         } else if is_row {
-            let to = self.carry(front, i) as usize;
-            let at = of_own.carried + to * R + rhs as usize;
-            give(self.vectors.carried, at, value);
+            let to = self.carry(front, i);
+            let mut n = 0;
+            while n < PAIR {
+                if (n as u32) < chunks {
+                    let of_own = self.chunk_behind(chunk, n as u32);
+                    self.send((of_own, rhs), to, value[n]);
+                }
+                n += 1;
+            }
         }
         // The sums of the warps and the inverse are read.
         thread::sync_threads();
@@ -332,14 +390,25 @@ impl<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW:
         );
         let triangle = self.entries(front, rows, first, rows.count);
         self.show_inverse::<true>(front, (first, rows.count), triangle, self.down().divides());
-        let (n, own, rhs) = own_value();
-        let mut value = [T::ZERO; OWN];
-        if n < chunks {
-            let is_row = own < rows.count;
-            let row = first + if is_row { own } else { 0 };
-            let of_own = self.chunk_behind(chunk, n);
-            value = self.take_eliminated((of_own, rhs), front, row, is_row);
+        let (own, rhs) = own_value();
+        let is_row = own < rows.count;
+        let row = first + if is_row { own } else { 0 };
+        let mut value = [[T::ZERO; OWN]; PAIR];
+        let mut n = 0;
+        while n < PAIR {
+            if (n as u32) < chunks {
+                let of_own = self.chunk_behind(chunk, n as u32);
+                value[n] = self.take_eliminated((of_own, rhs), front, row, is_row);
+            }
+            n += 1;
         }
+        // Where the unknowns go that the thread finds: read before they are waited for.
+        let (group, _) = own_rows();
+        let mut places = [0; 2];
+        repeated!(u < 2 => {
+            let row = group + thread::lane_id() / 4 + u as u32 * APART;
+            places[u] = self.place_down(front, first + row.min(rows.count - 1));
+        });
         let mut sums = [[[T::ZERO; 4]; PAIR]; 1];
         let turns_below = front.c.div_ceil(STRIP);
         self.add_columns(
@@ -368,12 +437,21 @@ impl<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW:
             |column| self.place_down(front, column),
             &mut sums,
         );
-        self.take_off_columns(chunks, &sums, &mut value);
-        self.times_shown_inverse(chunks, value, |n, row, rhs, found| {
-            if row < rows.count {
-                let e = self.place_down(front, first + row);
-                self.finish(self.chunk_behind(chunk, n), rhs, e, found);
-            }
+        self.take_off_columns(&sums, &mut value);
+        self.times_shown_inverse::<true>(chunks, value, |n, row, rhs, found| {
+            let of_own = (self.chunk_behind(chunk, n), rhs);
+            let is_pivot = |u: usize| row + u as u32 * APART < rows.count;
+            // All of them before the solutions of A, whose places are waited for.
+            repeated!(u < 2 => {
+                if is_pivot(u) {
+                    self.hand_down(of_own, places[u], found[u]);
+                }
+            });
+            repeated!(u < 2 => {
+                if is_pivot(u) {
+                    self.leave_solution(of_own, places[u], found[u]);
+                }
+            });
         });
         thread::sync_threads();
     }

@@ -1,4 +1,4 @@
-//! Who works on what for several right-hand sides: threads have two of them each, so a front is several tasks, and a warp works on one
+//! Who works on what for several right-hand sides: threads have four of them each, so a front is several tasks, and a warp works on one
 //! front at a time.
 //!
 //! Each of a front's tasks reads all of it. In a tree with strips larger fronts go by strips instead, which have tensor cores.

@@ -59,31 +59,35 @@ pub use solve::UploadedLdlt;
 pub use streamed::{Division, Room};
 pub use tree::DeviceTree;
 
-/// The kernel of a solve for one right-hand side without strips.
-const FIRST_SOLVE: SolveKernel = SolveKernel {
-    many: false,
-    strips: false,
-};
+/// The kernel of a solve for one right-hand side, of a tree with strips or of one without.
+const fn first_solve(strips: bool) -> SolveKernel {
+    SolveKernel {
+        many: false,
+        strips,
+    }
+}
 
 /// The kernels that factorizations, refactorizations and solves for one right-hand side launch, for
-/// [`Device::load_kernels`](luge_device::Device::load_kernels). Solves for many load theirs at the first, and those with
-/// strips of large fronts and checks of refactorizations too.
-pub fn kernels<T: DeviceScalar>() -> [&'static KernelDesc; 5] {
+/// [`Device::load_kernels`](luge_device::Device::load_kernels). Solves for many load theirs at the first, and
+/// factorizations of large fronts and checks of refactorizations too.
+pub fn kernels<T: DeviceScalar>() -> [&'static KernelDesc; 6] {
     [
         kernels::lu_fronts_search::desc::<T>(),
         kernels::lu_fronts::desc::<T>(),
-        T::general_solve(FIRST_SOLVE),
+        T::general_solve(first_solve(false)),
+        T::general_solve(first_solve(true)),
         solve_kernels::prepare::compose_exchanges::desc(),
         solve_kernels::prepare::coupling_values::desc::<T>(),
     ]
 }
 
 /// Likewise for symmetric matrices.
-pub fn symmetric_kernels<T: DeviceScalar>() -> [&'static KernelDesc; 4] {
+pub fn symmetric_kernels<T: DeviceScalar>() -> [&'static KernelDesc; 5] {
     [
         symmetric_kernels::ldlt_fronts_search::desc::<T>(),
         symmetric_kernels::ldlt_fronts::desc::<T>(),
-        T::symmetric_solve(FIRST_SOLVE),
+        T::symmetric_solve(first_solve(false)),
+        T::symmetric_solve(first_solve(true)),
         solve_kernels::prepare::invert_places::desc(),
     ]
 }

@@ -1405,6 +1405,7 @@ fn a_search_holds_the_factors_of_one_tree() {
     let workspace = Arc::new(Workspace::<f64>::new(stream, &tree).unwrap());
     let before = device.allocated_bytes();
     let of_plan = before - start;
+    device.reset_peak();
     let upload =
         |moved: MovedTree<'_, Lower>| Ok(problem.uploaded(stream, &moved.symbolic(1)?, limits));
     let made = DeviceFrontalLdlt::factorize_in(&workspace, stream, &tree, &values, &STOP, &upload);

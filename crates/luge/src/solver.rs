@@ -463,15 +463,9 @@ impl Solver {
         let bytes = Symmetry::search_bytes(kind, order, entries);
         let of_search = limits.reserve(bytes, "ordering")?;
         let known = matrix.map(|_| &*in_wide);
+        let within = limits.of_phase();
         let found = self.threads.run(seconds, |threads| {
-            Symmetry::find(
-                kind,
-                &pattern,
-                by_columns,
-                known,
-                threads,
-                &limits.of_phase(),
-            )
+            Symmetry::find(kind, &pattern, by_columns, known, threads, &within)
         })?;
         if let Some((mut symmetry, whole)) = found {
             if self.options.regularization.is_some() {

@@ -498,6 +498,42 @@ mod tests {
     }
 
     #[test]
+    fn a_triangle_is_completed_alike_by_any_number_of_threads() {
+        let n = 6000u32;
+        let lower = (0..n).flat_map(|i| [i / 5, i / 2, i].map(|j| (i, j)));
+        let upper = (0..n).flat_map(|i| [i, i + (n - i) / 2, n - 1].map(|j| (i, j)));
+        let n = n as usize;
+        for triangle in [pattern_from(n, lower), pattern_from(n, upper)] {
+            let limits = Limits::none();
+            let (whole, source) = completed(&triangle, 1, &limits).unwrap();
+            assert_eq!(whole.nnz(), 2 * triangle.nnz() - n);
+            let lines: Vec<u32> = (0u32..)
+                .zip(triangle.lines())
+                .flat_map(|(i, line)| line.iter().map(move |_| i))
+                .collect();
+            for (i, line) in whole.lines().enumerate() {
+                assert!(line.is_sorted_by(|a, b| a < b));
+                for (&j, p) in line.iter().zip(whole.range(i)) {
+                    let of_triangle = source[p] as usize;
+                    let place = (lines[of_triangle], triangle.idx()[of_triangle]);
+                    assert!(place == (i as u32, j) || place == (j, i as u32));
+                }
+            }
+            for threads in [2, 3] {
+                assert!(num_shares(2 * triangle.nnz(), threads) > 1);
+                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+                let shared = pool.build().unwrap().install(|| {
+                    let raised = Limits::none();
+                    raised.cancel.cancel();
+                    assert!(completed(&triangle, threads, &raised).is_err());
+                    completed(&triangle, threads, &limits).unwrap()
+                });
+                assert!(shared == (whole.clone(), source.clone()));
+            }
+        }
+    }
+
+    #[test]
     fn a_whole_matrix_has_to_be_symmetric() {
         let (pattern, values) = whole();
         let (symmetry, completed) = find(MatrixKind::Symmetric, &pattern, &values)

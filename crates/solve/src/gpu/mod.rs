@@ -43,12 +43,13 @@ impl SolveScalar for Complex<f64> {}
 
 /// The kernels that measure and refine solutions, for
 /// [`Device::load_kernels`](luge_device::Device::load_kernels).
-pub fn kernels<W: RefineScalar>() -> [&'static KernelDesc; 4] {
+pub fn kernels<W: RefineScalar>() -> [&'static KernelDesc; 5] {
     [
         refine_kernels::residuals::desc::<W>(),
         refine_kernels::correct::desc::<W>(),
         refine_kernels::find_not_finite::desc::<W>(),
         refine_kernels::set_known_solution::desc::<W>(),
+        refine_kernels::sum_magnitudes::desc::<W>(),
     ]
 }
 

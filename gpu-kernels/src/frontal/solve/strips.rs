@@ -178,7 +178,7 @@ impl<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW:
         ask(vector, chunk.unknowns + e as usize * R, is_wanted)
     }
 
-    /// Takes entries off `sums`, times what [`unknown_of`](Self::unknown_of) has `found`.
+    /// Takes entries off `sums`, times the unknowns that the first lanes have in `found`.
     #[inlined]
     fn take_off_entries(self, entries: Entries<T>, found: T, sums: &mut [T; ROWS]) {
         let mut u = 0;

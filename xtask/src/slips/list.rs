@@ -819,7 +819,7 @@ pub(super) const SLIPS: &[Slip] = &[
         equivalent: None,
     },
     Slip {
-        name: "strips_place",
+        name: "strips_shown_place",
         file: "frontal/solve/strips_many.rs",
         within: "let at = (before + turn) % 2 * STAGED;",
         old: "(before + turn) % 2",

@@ -165,8 +165,13 @@ mod tests {
             .collect();
         assert!(reasons.is_empty(), "{}", reasons.join("\n"));
         assert_eq!(rounds.iter().map(Vec::len).sum::<usize>(), SLIPS.len());
-        let names: BTreeSet<_> = SLIPS.iter().map(|slip| slip.name).collect();
-        assert_eq!(names.len(), SLIPS.len(), "two slips have one name");
+        let mut names = BTreeSet::new();
+        let twice: Vec<_> = SLIPS
+            .iter()
+            .map(|slip| slip.name)
+            .filter(|name| !names.insert(*name))
+            .collect();
+        assert!(twice.is_empty(), "two slips have one name: {twice:?}");
     }
 
     #[test]

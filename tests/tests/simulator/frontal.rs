@@ -286,6 +286,7 @@ pub(crate) fn all_limits() -> [Limits; 7] {
         tiled_front,
         gathered,
         apart: 0,
+        many_of_thread: 0,
     };
     [
         Limits::default(),
@@ -457,6 +458,7 @@ fn elements_take_turns(a: &CsMat<f64>, tiled_front: u32) -> (u64, u64) {
         tiled_front,
         gathered: 2,
         apart,
+        many_of_thread: 0,
     };
     let fronts = problem.symbolic.tree().fronts();
     let of_all: u64 = fronts

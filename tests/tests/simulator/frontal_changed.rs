@@ -201,6 +201,7 @@ fn elements_take_turns_among_some_fronts() {
             tiled_front,
             gathered: 2,
             apart: 0,
+            many_of_thread: 0,
         };
         let streams = seeded_streams();
         let stream = &streams[seed % streams.len()];

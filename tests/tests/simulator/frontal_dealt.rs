@@ -34,6 +34,7 @@ fn tiled(tiled_front: u32) -> Limits {
         tiled_front,
         gathered: 3,
         apart: 0,
+        many_of_thread: 0,
     }
 }
 

@@ -126,6 +126,7 @@ fn limits(small_front: u32, whole_front: u32, tiled_front: u32) -> Limits {
         tiled_front,
         gathered: 0,
         apart: 0,
+        many_of_thread: 0,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use luge_device::{Backend, Device, SimulatorOptions, Stream};
-use luge_frontal::gpu::{DeviceFrontalLu, DeviceTree, MemoryPlan, Placement, Workspace};
+use luge_frontal::gpu::{DeviceFrontalLu, DeviceTree, Limits, MemoryPlan, Placement, Workspace};
 use luge_frontal::{Full, Symbolic, TreeOptions};
 use luge_gpu_kernels::frontal::plan::{report, state};
 use luge_gpu_kernels::frontal::solve::layout::{CONTROL_WORDS, MANY};
@@ -94,6 +94,7 @@ pub struct System {
     coupling: Arc<CompressedPattern>,
     coupling_entries: Vec<u32>,
     pub a: Vec<f64>,
+    limits: Limits,
 }
 
 impl System {
@@ -179,6 +180,7 @@ impl System {
             coupling: Arc::new(CompressedPattern::new(n, coupling_ptr, coupling_idx).unwrap()),
             coupling_entries,
             a,
+            limits: Limits::default(),
         }
     }
 
@@ -246,9 +248,15 @@ impl System {
 
     fn uploaded(&self, stream: &Stream, options: &TreeOptions) -> Arc<DeviceTree> {
         let tree = Arc::new(Symbolic::analyze(&self.columns, options).unwrap());
-        let memory = MemoryPlan::new(&tree);
+        let memory = MemoryPlan::with_limits(&tree, self.limits);
         let placement = self.placement();
         Arc::new(DeviceTree::upload(stream, &tree, &memory, &placement, 1).unwrap())
+    }
+
+    /// This one, with as many of several right-hand sides to a thread as large trees have.
+    fn as_large(mut self) -> Self {
+        self.limits.many_of_thread = 0;
+        self
     }
 
     pub fn placement(&self) -> Placement<'_> {
@@ -367,12 +375,15 @@ fn named_systems() -> Vec<(&'static str, System)> {
         ("one", System::alone(&one(-3.0))),
         ("line of 31", System::alone(&laplacian_1d(31))),
         ("line of 33", System::alone(&laplacian_1d(33))),
-        ("dense 70", System::alone(&dense(70))),
-        ("arrow", System::alone(&arrow(60, ArrowHead::Last))),
+        ("dense 70", System::alone(&dense(70)).as_large()),
+        (
+            "arrow",
+            System::alone(&arrow(60, ArrowHead::Last)).as_large(),
+        ),
         ("grid", System::alone(&convection_diffusion_2d(12, 11, 1.0))),
         ("large fronts", System::alone(&large_fronts(40, 110))),
         ("blocks", coupled_blocks(0)),
-        ("scaled blocks", coupled_blocks(250)),
+        ("scaled blocks", coupled_blocks(250).as_large()),
     ]
 }
 
@@ -442,11 +453,13 @@ fn groups_of_threads_share_right_hand_sides() {
         (66, 60, [3, 8, 10]),
         (110, 90, [2, 9, 16]),
     ] {
-        let system = System::alone(&joined_fronts(&[pivots, pivots / 2], below, true));
-        let mut factors = system.factorized::<f64>(stream, &TreeOptions::default());
-        for (at, nrhs) in of_rhs.into_iter().enumerate() {
-            let name = format!("fronts of {pivots} pivots above {below}");
-            system.check(stream, &mut factors, nrhs, at % 2 == 0, &name);
+        let system = || System::alone(&joined_fronts(&[pivots, pivots / 2], below, true));
+        for (number, system) in [system(), system().as_large()].into_iter().enumerate() {
+            let mut factors = system.factorized::<f64>(stream, &TreeOptions::default());
+            for (at, nrhs) in of_rhs.into_iter().enumerate() {
+                let name = format!("fronts of {pivots} pivots above {below}");
+                system.check(stream, &mut factors, nrhs, at % 2 == number, &name);
+            }
         }
     }
 }
@@ -503,7 +516,7 @@ fn stream_of_few_blocks() -> Stream {
 /// simulator with two blocks, each of which works on strips one after another.
 fn solves_by_strips(pivots: usize, below: usize, of_rhs: &[usize]) {
     let stream = &stream_of_few_blocks();
-    let system = System::alone(&joined_fronts(&[pivots, 3], below, true));
+    let system = System::alone(&joined_fronts(&[pivots, 3], below, true)).as_large();
     let options = TreeOptions {
         zero_fraction: 0.0,
         tiny_zero_fraction: 0.0,

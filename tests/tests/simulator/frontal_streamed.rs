@@ -29,6 +29,7 @@ const TILED: Limits = Limits {
     tiled_front: u32::MAX,
     gathered: 3,
     apart: 0,
+    many_of_thread: 0,
 };
 
 /// Divisions of a tree from two links to as many as there can be.

@@ -10,7 +10,9 @@
 use luge_gpu_kernels::frontal::plan::{
     GATHERED, SMALL_FRONT, TILE, TILED_FRONT, WHOLE_FRONT, WIDE_TILE, WIDE_VALUES,
 };
-use luge_gpu_kernels::frontal::solve::layout::{STRIP, TILE as SOLVE_TILE, WHOLE_ROWS};
+use luge_gpu_kernels::frontal::solve::layout::{
+    FEWER_OF_THREAD, OF_THREAD, STRIP, TILE as SOLVE_TILE, WHOLE_ROWS,
+};
 
 use luge_device::Device;
 
@@ -27,7 +29,12 @@ pub(super) const APART: u64 = 12_500_000;
 /// The same of symmetric matrices, whose elements take less of the time when they take turns.
 const APART_OF_SYMMETRIC: u64 = 1_000_000;
 
-/// Largest fronts of the classes, and largest factors of which all elements are apart, for tests of each of them.
+/// Entries of L from which on a thread has [`OF_THREAD`] of several right-hand sides. Below, the path to the root takes most of a
+/// solve, and tasks of fewer right-hand sides are shorter.
+const MANY_OF_THREAD: u64 = 400_000;
+
+/// Largest fronts of the classes, largest factors of which all elements are apart, and smallest of which threads have more
+/// right-hand sides, for tests of each of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Rows of the largest small front: at most 16.
@@ -41,6 +48,8 @@ pub struct Limits {
     /// Entries of the factors up to which every element of a large front has a place of its own. Of symmetric matrices more than a
     /// million are as many.
     pub apart: u64,
+    /// Entries of L from which on a thread has four of several right-hand sides, and not two.
+    pub many_of_thread: u64,
 }
 
 impl Default for Limits {
@@ -51,6 +60,7 @@ impl Default for Limits {
             tiled_front: TILED_FRONT,
             gathered: GATHERED,
             apart: APART,
+            many_of_thread: MANY_OF_THREAD,
         }
     }
 }
@@ -93,6 +103,17 @@ impl Limits {
             }
         } else {
             self
+        }
+    }
+
+    /// Right-hand sides that a thread has in solves with the factors of `tree`, where they are several.
+    pub(super) fn of_thread(&self, tree: &AssemblyTree) -> usize {
+        let of_front = |front: &Front| u64::from(front.pivots) * u64::from(front.size());
+        let entries: u64 = tree.fronts().iter().map(of_front).sum();
+        if entries < self.many_of_thread {
+            FEWER_OF_THREAD
+        } else {
+            OF_THREAD
         }
     }
 
@@ -316,6 +337,19 @@ mod tests {
             below,
         });
         FrontClass::of_fronts(shapes, limits)
+    }
+
+    #[test]
+    fn a_thread_has_more_right_hand_sides_of_large_trees() {
+        // One front of 5 pivots.
+        let tree = tree_of(&[(ROOT, 5)]);
+        for (many_of_thread, of_thread) in [(25, OF_THREAD), (26, FEWER_OF_THREAD)] {
+            let limits = Limits {
+                many_of_thread,
+                ..Limits::default()
+            };
+            assert_eq!(limits.of_thread(tree.tree()), of_thread, "{many_of_thread}");
+        }
     }
 
     #[test]

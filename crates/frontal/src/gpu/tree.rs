@@ -264,7 +264,7 @@ impl<S: Storage> DeviceTree<S> {
         };
         let to_solve = |chain: Option<&Chain>, threads| {
             let links = chain.map(|chain| (&*chain.link_of, &*chain.slots));
-            let records = SolveRecords::new(symbolic, placement, links, &memory.costs, threads);
+            let records = SolveRecords::new(symbolic, placement, links, memory, threads);
             let mut uploads = Uploads::new(stream);
             let on_device = SolvePlan::upload(&mut uploads, &records, placement, &rows, &cols)?;
             let row_idx = uploads.add(&tree.rows)?;
@@ -465,7 +465,7 @@ mod tests {
             };
             let memory = MemoryPlan::with(&tree, limits, costs);
             let plan = Plan::new::<S>(tree.tree_and_layout(), source, &memory, threads);
-            let solve = SolveRecords::new(&tree, &placement, None, &costs, threads);
+            let solve = SolveRecords::new(&tree, &placement, None, &memory, threads);
             (plan, solve, rows, cols)
         };
         assert!(planned(1) == planned(4), "plans differ");
@@ -479,6 +479,7 @@ mod tests {
             tiled_front: whole_front + more,
             gathered,
             apart: 0,
+            many_of_thread: 0,
         });
         prop_oneof![Just(Limits::default()), small]
     }
@@ -528,6 +529,7 @@ mod tests {
                 tiled_front,
                 gathered: 2,
                 apart: 0,
+                many_of_thread: 0,
             };
             for block_ptr in [&[0, 150][..], &[0, 50, 150], &[0, 20, 50, 150]] {
                 check_threads::<Full>(&pattern, block_ptr, &row_perm, &col_perm, limits);

@@ -118,23 +118,16 @@ fn look_again<T: Field, const N: usize>(
     (N == 1 || look(from, at + N - 1, &mut last)) && look(from, at, values)
 }
 
-/// Waits for `N` values from `place(u)` on for each u below `A`, those that are not `wanted(u)` keep what they are. All
-/// lanes of a warp call it.
+/// Waits for `N` values from `place(u)` on for each u of the bits of `missing`, which nobody looked at yet if this `is_first`; the
+/// others keep what they are. All lanes of a warp call it.
 #[inlined]
-pub(super) fn take_several<T: Field, const N: usize, const A: usize>(
+fn wait_for<T: Field, const N: usize, const A: usize>(
     from: GlobalMut<T::Real>,
     place: impl Fn(usize) -> usize,
-    wanted: impl Fn(usize) -> bool,
+    mut missing: u32,
+    mut is_first: bool,
     values: &mut [[T; N]; A],
 ) {
-    // Those that are awaited.
-    let mut missing = 0u32;
-    let mut u = 0;
-    while u < A {
-        missing |= u32::from(wanted(u)) << u;
-        u += 1;
-    }
-    let mut is_first = true;
     spin_wait(|| {
         let mut u = 0;
         while u < A {
@@ -151,6 +144,24 @@ pub(super) fn take_several<T: Field, const N: usize, const A: usize>(
         is_first = false;
         warp::vote_all(warp::FULL_MASK, missing == 0)
     });
+}
+
+/// Waits for `N` values from `place(u)` on for each u below `A`, those that are not `wanted(u)` keep what they are. All
+/// lanes of a warp call it.
+#[inlined]
+pub(super) fn take_several<T: Field, const N: usize, const A: usize>(
+    from: GlobalMut<T::Real>,
+    place: impl Fn(usize) -> usize,
+    wanted: impl Fn(usize) -> bool,
+    values: &mut [[T; N]; A],
+) {
+    let mut missing = 0u32;
+    let mut u = 0;
+    while u < A {
+        missing |= u32::from(wanted(u)) << u;
+        u += 1;
+    }
+    wait_for(from, place, missing, true, values);
 }
 
 /// Waits for the values from place `at` on; zeros if they are not `wanted`. All lanes of a warp call it and go on
@@ -197,14 +208,10 @@ impl<T: Field, const N: usize> Asked<T, N> {
     /// The values, which are waited for; zeros if they are not wanted. All lanes of a warp call it and go on together.
     #[inlined]
     pub fn answer(self, from: GlobalMut<T::Real>) -> [T; N] {
-        let mut values = self.values;
-        let mut missing = self.wanted && !self.are_there;
-        spin_wait(|| {
-            if missing {
-                missing = !look_again(from, self.at, &mut values);
-            }
-            warp::vote_all(warp::FULL_MASK, !missing)
-        });
+        let mut values = [self.values];
+        let missing = u32::from(self.wanted && !self.are_there);
+        wait_for(from, |_| self.at, missing, false, &mut values);
+        let [mut values] = values;
         let mut r = 0;
         while r < N {
             values[r] = if self.wanted { values[r] } else { T::ZERO };

@@ -50,14 +50,18 @@ pub struct LargeTask {
 /// In place of a strip: all of the front.
 pub const WHOLE: u32 = u32::MAX;
 
-/// Right-hand sides of a thread, if there are several: except in strips, which have tensor cores.
+/// Right-hand sides of a thread, if there are several: except in strips, which have tensor cores. What the thread reads of the
+/// factors serves all of them.
 pub const OF_THREAD: usize = 4;
+
+/// Likewise with the bit [`FEWER`], for trees in which paths are what takes time: a task is shorter.
+pub const FEWER_OF_THREAD: usize = 2;
 
 /// Chunks of [`MANY`] right-hand sides that are worked for in one turn, if there are several.
 pub const PAIR: usize = 2;
 
 /// Most shares of a front: tasks that together work for [`PAIR`] chunks. See [`shares_of_warp`] and [`shares_of_block`].
-pub const MOST_SHARES: u32 = (PAIR * MANY / OF_THREAD) as u32;
+pub const MOST_SHARES: u32 = (PAIR * MANY / FEWER_OF_THREAD) as u32;
 
 /// Fronts of a task of a warp for one right-hand side, at most: each has a quarter of the lanes, two or all of them.
 pub const PACK: usize = MOST_GROUPS as usize;
@@ -65,7 +69,7 @@ pub const PACK: usize = MOST_GROUPS as usize;
 /// In place of a front of such a task: there is none.
 pub const NO_FRONT: u32 = u32::MAX;
 
-/// Groups of threads, at most, that have [`OF_THREAD`] right-hand sides each and all rows of a front.
+/// Groups of threads of a task, at most, that have right-hand sides of their own and all rows of a front.
 const MOST_GROUPS: u32 = 4;
 
 /// Groups of `threads` threads that have a row each: a power of two.
@@ -90,14 +94,14 @@ pub const fn groups_of_block(rows: u32) -> u32 {
     groups(THREADS, rows)
 }
 
-/// Shares of a small front of `rows` rows.
-pub const fn shares_of_warp(rows: u32) -> u32 {
-    MOST_SHARES / groups_of_warp(rows)
+/// Shares of a small front of `rows` rows, for so many right-hand sides of a thread.
+pub const fn shares_of_warp(rows: u32, of_thread: usize) -> u32 {
+    (PAIR * MANY / of_thread) as u32 / groups_of_warp(rows)
 }
 
 /// Shares of a larger front of `rows` rows that is one task for one right-hand side.
-pub const fn shares_of_block(rows: u32) -> u32 {
-    MOST_SHARES / groups_of_block(rows)
+pub const fn shares_of_block(rows: u32, of_thread: usize) -> u32 {
+    (PAIR * MANY / of_thread) as u32 / groups_of_block(rows)
 }
 
 /// Rows of the largest front that is one task of a block, a row a thread.
@@ -288,6 +292,10 @@ pub const HERMITIAN: u32 = 16;
 /// Bit beside those of [`factors`]: conjugates of the right-hand sides are solved for, and conjugates of the solutions are the
 /// answer. So a Hermitian matrix is solved with transposed.
 pub const CONJUGATED: u32 = 32;
+
+/// Bit of the same word: where right-hand sides are several, a thread has [`FEWER_OF_THREAD`] of them in place of [`OF_THREAD`], and
+/// the lists have the shares of that.
+pub const FEWER: u32 = 64;
 
 /// Right-hand sides of one launch, at most.
 pub const MAX_NRHS: usize = 64;

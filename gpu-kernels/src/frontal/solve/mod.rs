@@ -53,8 +53,8 @@ use luge_kernel::prelude::*;
 
 use self::kinds::{General, Kind, Side, Symmetric};
 use self::layout::{
-    Couplings, Factored, Lists, MANY, MAX_NRHS, NO_FRONT, OF_THREAD, PAIR, Places, STRIP, THREADS,
-    TILE, Vectors, WHOLE_ROWS,
+    Couplings, FEWER_OF_THREAD, Factored, Lists, MANY, MAX_NRHS, NO_FRONT, OF_THREAD, PAIR, Places,
+    STRIP, THREADS, TILE, Vectors, WHOLE_ROWS,
 };
 use super::large::FrontField;
 use crate::grid::GridBarrier;
@@ -136,6 +136,8 @@ struct Sides {
 struct Sweep<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize> {
     kind: K,
     nrhs: u32,
+    /// Whether a thread has [`FEWER_OF_THREAD`] of several right-hand sides.
+    has_fewer: bool,
     tree: Factored<T>,
     leave: Places,
     vectors: Vectors<T>,
@@ -292,6 +294,8 @@ impl<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW:
         } else if let Some(share) = self.share_of_whole(strip) {
             if R == 1 {
                 self.whole_up::<1>(chunk, front, 0);
+            } else if self.has_fewer {
+                self.whole_up::<FEWER_OF_THREAD>(chunk, front, share);
             } else {
                 self.whole_up::<OF_THREAD>(chunk, front, share);
             }
@@ -312,6 +316,8 @@ impl<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW:
         } else if let Some(share) = self.share_of_whole(strip) {
             if R == 1 {
                 self.whole_down::<1>(chunk, front, 0);
+            } else if self.has_fewer {
+                self.whole_down::<FEWER_OF_THREAD>(chunk, front, share);
             } else {
                 self.whole_down::<OF_THREAD>(chunk, front, share);
             }
@@ -323,7 +329,7 @@ impl<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW:
     }
 }
 
-/// Right-hand sides of a thread in a front of a block, of `many` that are solved for together.
+/// Most right-hand sides of a thread in a front of a block, of `many` that are solved for together.
 const fn of_thread(many: usize) -> usize {
     if many == 1 { 1 } else { OF_THREAD }
 }
@@ -391,6 +397,8 @@ fn solve<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BE
                 sweep.pass_on((chunk, chunks), front, pivot);
             } else if R == 1 {
                 sweep.small_up::<1>(chunk, front, share);
+            } else if sweep.has_fewer {
+                sweep.small_up::<FEWER_OF_THREAD>(chunk, front, share);
             } else {
                 sweep.small_up::<OF_THREAD>(chunk, front, share);
             }
@@ -433,6 +441,8 @@ fn solve<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BE
                 sweep.leave_eliminated((chunk, chunks), front, pivot);
             } else if R == 1 {
                 sweep.small_down::<1>(chunk, front, share);
+            } else if sweep.has_fewer {
+                sweep.small_down::<FEWER_OF_THREAD>(chunk, front, share);
             } else {
                 sweep.small_down::<OF_THREAD>(chunk, front, share);
             }
@@ -502,6 +512,7 @@ macro_rules! solve_fronts {
                 kind: $kind,
                 // A constant saves the registers of chunks.
                 nrhs: if $many == 1 { 1 } else { nrhs },
+                has_fewer: $word & layout::FEWER != 0,
                 tree: $tree,
                 leave,
                 vectors,
@@ -543,8 +554,8 @@ solve_fronts! {
 }
 
 solve_fronts! {
-    /// As [`solve_fronts_single`](fn@solve_fronts_single), for several right-hand sides, four of which share each entry
-    /// of the factors that a thread reads.
+    /// As [`solve_fronts_single`](fn@solve_fronts_single), for several right-hand sides, four of which, or two with the bit
+    /// [`FEWER`](layout::FEWER), share each entry of the factors that a thread reads.
     solve_fronts_many: [f32, f64, Complex<f64>], MANY, false, 8, 4, 2;
     (transpose: u32, tree, couplings: Couplings<T>)
     require(couplings.entries.len() == couplings.idx.len())
@@ -584,8 +595,8 @@ solve_fronts! {
 }
 
 solve_fronts! {
-    /// As [`solve_fronts_symmetric_single`](fn@solve_fronts_symmetric_single), for several right-hand sides, four of
-    /// which share each entry of the factors that a thread reads.
+    /// As [`solve_fronts_symmetric_single`](fn@solve_fronts_symmetric_single), for several right-hand sides, as
+    /// [`solve_fronts_many`](fn@solve_fronts_many).
     solve_fronts_symmetric_many: [f32, f64, Complex<f64>], MANY, false, 8, 4, 2;
     (factors: u32, tree, diagonal: Global<T>)
     require(diagonal.len() == 2 * tree.order.len())

@@ -2,7 +2,7 @@
 //!
 //! Where the rows are half of the lanes or fewer, there are as many groups of lanes as there is room for, up to four: see
 //! [`groups_of_warp`]. For one right-hand side each of them has a front of its own, which waits for what it needs with the others
-//! of its warp. Of several right-hand sides a lane has four, and all groups have the same front.
+//! of its warp. Of several right-hand sides a lane has four or two, and all groups have the same front.
 
 use luge_kernel::prelude::*;
 

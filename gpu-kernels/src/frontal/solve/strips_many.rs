@@ -80,7 +80,7 @@ fn of_left(x: u32) -> (u32, u32) {
 }
 
 /// What this thread finishes before the triangle, of each chunk.
-type Values<T> = [[T; OWN]; PAIR];
+type OwnValues<T> = [[T; OWN]; PAIR];
 
 /// The row and first right-hand side of them. Threads have them in the order in which they lie in shared memory, and so meet in few
 /// of its banks.
@@ -102,6 +102,18 @@ fn brought() -> (u32, u32, u32) {
 impl<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize>
     Sweep<T, K, R, AHEAD, BELOW>
 {
+    /// Calls `work(n, chunk)` for the chunks that are worked on together, of which there may be one.
+    #[inlined]
+    fn for_chunks(self, (chunk, chunks): (Chunk, u32), mut work: impl FnMut(usize, Chunk)) {
+        let mut n = 0;
+        while n < PAIR {
+            if (n as u32) < chunks {
+                work(n, self.chunk_behind(chunk, n as u32));
+            }
+            n += 1;
+        }
+    }
+
     /// This lane's part of product `p` of the `count` columns from `column` on; any entries where there are none.
     #[inlined]
     fn part(self, front: Front, rows: Rows, (column, count): (u32, u32), p: u32) -> [T; 4] {
@@ -215,7 +227,7 @@ impl<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW:
 
     /// Takes off this thread's `value` what the warps have for it. All threads of the block call it.
     #[inlined]
-    fn take_off_columns(self, sums: &Sums<T>, value: &mut Values<T>) {
+    fn take_off_columns(self, sums: &Sums<T>, value: &mut OwnValues<T>) {
         let (group, sharer) = own_rows();
         let lane = thread::lane_id();
         let mut n = 0;
@@ -255,7 +267,7 @@ impl<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW:
     fn times_shown_inverse<const BACK: bool>(
         self,
         chunks: u32,
-        value: Values<T>,
+        value: OwnValues<T>,
         mut finish: impl FnMut(u32, u32, u32, [[T; 2]; 2]),
     ) {
         // Unknowns of columns are not needed any more.
@@ -320,28 +332,18 @@ impl<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW:
         let mut row = i;
         if is_pivots {
             row = self.row_as_it_came(front, i);
-            let mut n = 0;
-            while n < PAIR {
-                if (n as u32) < chunks {
-                    let of_own = self.chunk_behind(chunk, n as u32);
-                    value[n] = self.entered_at((of_own, rhs), front, row);
-                }
-                n += 1;
-            }
+            self.for_chunks((chunk, chunks), |n, of_own| {
+                value[n] = self.entered_at((of_own, rhs), front, row);
+            });
         }
         let contributions = self.contributions(front, row);
         if is_pivots {
             let triangle = self.entries(front, rows, first, rows.count);
             self.show_inverse::<false>(front, (first, rows.count), triangle, self.up().divides());
         }
-        let mut n = 0;
-        while n < PAIR {
-            if (n as u32) < chunks {
-                let of_own = self.chunk_behind(chunk, n as u32);
-                self.gather(of_own, rhs, contributions, is_row, &mut value[n]);
-            }
-            n += 1;
-        }
+        self.for_chunks((chunk, chunks), |n, of_own| {
+            self.gather(of_own, rhs, contributions, is_row, &mut value[n]);
+        });
         let mut sums = [[[T::ZERO; 4]; PAIR]; 1];
         self.add_columns(
             (chunk, chunks),
@@ -366,14 +368,9 @@ impl<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW:
             });
         } else if is_row {
             let to = self.carry(front, i);
-            let mut n = 0;
-            while n < PAIR {
-                if (n as u32) < chunks {
-                    let of_own = self.chunk_behind(chunk, n as u32);
-                    self.send((of_own, rhs), to, value[n]);
-                }
-                n += 1;
-            }
+            self.for_chunks((chunk, chunks), |n, of_own| {
+                self.send((of_own, rhs), to, value[n]);
+            });
         }
         // The sums of the warps and the inverse are read.
         thread::sync_threads();
@@ -394,14 +391,9 @@ impl<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW:
         let is_row = own < rows.count;
         let row = first + if is_row { own } else { 0 };
         let mut value = [[T::ZERO; OWN]; PAIR];
-        let mut n = 0;
-        while n < PAIR {
-            if (n as u32) < chunks {
-                let of_own = self.chunk_behind(chunk, n as u32);
-                value[n] = self.take_eliminated((of_own, rhs), front, row, is_row);
-            }
-            n += 1;
-        }
+        self.for_chunks((chunk, chunks), |n, of_own| {
+            value[n] = self.take_eliminated((of_own, rhs), front, row, is_row);
+        });
         // Where the unknowns go that the thread finds: read before they are waited for.
         let (group, _) = own_rows();
         let mut places = [0; 2];

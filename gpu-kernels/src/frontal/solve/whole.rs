@@ -3,8 +3,8 @@
 //! The rows wait in registers. Tile by tile, the warp that has the rows of 32 pivots solves with their triangle and
 //! shows what it finds; the others take that off their rows.
 //!
-//! Of several right-hand sides a thread has four, and where the rows are half of the threads or fewer, as many warps as they take
-//! have four others: see [`groups_of_block`].
+//! Of several right-hand sides a thread has four or two, and where the rows are half of the threads or fewer, as many warps as they
+//! take have others: see [`groups_of_block`].
 
 use luge_kernel::prelude::*;
 

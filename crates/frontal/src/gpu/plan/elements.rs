@@ -957,6 +957,7 @@ mod tests {
         tiled_front: u32::MAX,
         gathered: 2,
         apart: 0,
+        many_of_thread: 0,
     };
 
     #[test]
@@ -1083,7 +1084,7 @@ mod tests {
         ) {
             let merged = TreeOptions { zero_fraction: 0.0, tiny_zero_fraction: 0.0, ..TreeOptions::default() };
             let tiled_front = whole_front + more;
-            let limits = Limits { small_front, whole_front, tiled_front, gathered, apart };
+            let limits = Limits { small_front, whole_front, tiled_front, gathered, apart, ..TINY };
             let symbolic = Symbolic::<Full>::analyze(&pattern, &merged).unwrap();
             check(&symbolic, limits, &DeviceCosts::default());
             let entries = pattern.lines().enumerate();

@@ -5,7 +5,7 @@ use std::ops::Range;
 use luge_device::{Buffer, DeviceError, LaunchConfig, SliceMut, Stream};
 use luge_gpu_kernels::frontal::solve as kernels;
 use luge_gpu_kernels::frontal::solve::layout::{
-    CONJUGATED, CouplingsBuffers, FactoredBuffers, GOES_ON, HERMITIAN, ListsBuffers, MANY,
+    CONJUGATED, CouplingsBuffers, FEWER, FactoredBuffers, GOES_ON, HERMITIAN, ListsBuffers, MANY,
     MAX_NRHS, PlacesBuffers, THREADS, VectorsBuffers, control as words, factors,
 };
 use luge_sparse::Form;
@@ -275,7 +275,8 @@ impl<T: DeviceScalar, S: Storage> Solve<'_, T, S> {
             leave,
             vectors,
         };
-        let goes_on = if what.goes_on { GOES_ON } else { 0 };
+        let bits = if what.goes_on { GOES_ON } else { 0 };
+        let bits = bits | if plan.has_fewer() { FEWER } else { 0 };
         // SAFETY: lists, factors and exchanges are those of one tree; the plan puts no task before one that it waits for, in
         // this launch or in one before; the words before the exponents are zero, and in the first launch the whole control.
         unsafe {
@@ -289,11 +290,11 @@ impl<T: DeviceScalar, S: Storage> Solve<'_, T, S> {
                         idx: &what.lists.coupled_idx,
                         entries: &what.lists.coupled_entries,
                     };
-                    let own = (u32::from(transpose) | goes_on, couplings);
+                    let own = (u32::from(transpose) | bits, couplings);
                     T::launch_general_solve(stream, &config, which, own, arguments)?;
                 }
                 Kind::Symmetric { factors, diagonal } => {
-                    let own = (factors.word(self.tree.form) | goes_on, diagonal);
+                    let own = (factors.word(self.tree.form) | bits, diagonal);
                     T::launch_symmetric_solve(stream, &config, which, own, arguments)?;
                 }
             }
@@ -309,15 +310,15 @@ impl Launch<'_> {
         stream: &Stream,
         tree: &'a DeviceTree<S>,
     ) -> Result<ListsBuffers<'a>, DeviceError> {
-        let symbolic = tree.symbolic.tree();
+        let (symbolic, of_thread) = (tree.symbolic.tree(), tree.solve.of_thread);
         match self.pass {
             None if self.nrhs == 1 => Ok(self.lists.buffers()),
             None => {
-                let shares = self.lists.shares(stream, symbolic, None)?;
+                let shares = self.lists.shares(stream, symbolic, of_thread, None)?;
                 Ok(shares.in_place(self.lists.buffers(), true))
             }
             Some((link, up)) if self.nrhs == 1 => Ok(tree.solve.links[link].buffers(up)),
-            Some((link, up)) => tree.solve.links[link].shares(stream, symbolic, up),
+            Some((link, up)) => tree.solve.links[link].shares(stream, symbolic, of_thread, up),
         }
     }
 }

@@ -53,9 +53,12 @@ impl LinkLists {
         &self,
         stream: &Stream,
         tree: &AssemblyTree,
+        of_thread: usize,
         up: bool,
     ) -> Result<ListsBuffers<'_>, DeviceError> {
-        let shares = self.lists.shares(stream, tree, Some(&self.down_on_host))?;
+        let shares = self
+            .lists
+            .shares(stream, tree, of_thread, Some(&self.down_on_host))?;
         Ok(shares.in_place(self.lists.buffers(), up))
     }
 }

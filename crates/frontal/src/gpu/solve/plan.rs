@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use luge_device::{Buffer, DeviceError, RecordBuffer, Stream, Uploads};
 use luge_gpu_kernels::frontal::solve::layout::{
-    CoupledRow, FrontRecord, LONG_ROW, LargeTask, Level, ListsBuffers, MANY, OF_THREAD, SEGMENT,
-    Segment, Single, THREADS, TILE, WHOLE,
+    CoupledRow, FEWER_OF_THREAD, FrontRecord, LONG_ROW, LargeTask, Level, ListsBuffers, SEGMENT,
+    Segment, Single, WHOLE,
 };
 use luge_sparse::CompressedPattern;
 use luge_sparse::etree::{NONE, inverse};
@@ -17,9 +17,10 @@ use luge_sparse::etree::{NONE, inverse};
 use super::links::{LinkLists, LinkRecords};
 use super::packs::{Pack, packed};
 use super::shares::{ListsOfOne, ShareLists};
-use super::tasks::{TaskList, accumulated, whole};
+use super::tasks::{NumTasks, TaskList, accumulated, whole};
 use crate::gpu::classes::SolveClass;
 use crate::gpu::cost::DeviceCosts;
+use crate::gpu::memory::MemoryPlan;
 use crate::gpu::placement::{Placed, PlacedOnHost, Placement, exponent};
 use crate::shares::{both, collected, mapped, shares, split};
 use crate::storage::Storage;
@@ -84,17 +85,8 @@ pub(in crate::gpu) struct SolveRecords {
     num_tasks: NumTasks,
     /// Whether a task is one of a strip.
     has_strips: bool,
-}
-
-/// How much there is to do in one direction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct NumTasks {
-    /// Small fronts.
-    small: u32,
-    /// Tasks of warps for one right-hand side, the more of both directions.
-    packs: u32,
-    /// Tasks of blocks for one right-hand side.
-    blocks: u32,
+    /// Right-hand sides of a thread, where they are several.
+    of_thread: usize,
 }
 
 /// Everything about a solve that does not depend on values; see the module.
@@ -116,6 +108,8 @@ pub(in crate::gpu) struct SolvePlan {
     num_tasks: NumTasks,
     /// Whether a task is one of a strip.
     pub(super) has_strips: bool,
+    /// Right-hand sides of a thread, where they are several.
+    pub(super) of_thread: usize,
 }
 
 /// The lists for Bᵀ, made for the first solve with it: most matrices see none.
@@ -188,18 +182,19 @@ impl DeviceLists {
         })
     }
 
-    /// The lists for several right-hand sides, made for the first of such solves: many matrices see none. The levels of the way down
-    /// are those of the lists, or others of the same.
+    /// The lists for several right-hand sides, of which a thread has so many, made for the first of such solves: many matrices see
+    /// none. The levels of the way down are those of the lists, or others of the same.
     pub fn shares(
         &self,
         stream: &Stream,
         tree: &AssemblyTree,
+        of_thread: usize,
         down: Option<&[Level]>,
     ) -> Result<&ShareLists, DeviceError> {
         if let Some(shares) = self.shares.get() {
             return Ok(shares);
         }
-        let shares = ShareLists::new(stream, tree, &self.of_one, down)?;
+        let shares = ShareLists::new(stream, tree, &self.of_one, of_thread, down)?;
         // Another thread may have been faster.
         Ok(self.shares.get_or_init(|| shares))
     }
@@ -283,10 +278,10 @@ impl SolveRecords {
         symbolic: &Symbolic<S>,
         placement: &Placement<'_>,
         links: Option<(&[u32], &[u64])>,
-        costs: &DeviceCosts,
+        memory: &MemoryPlan,
         threads: usize,
     ) -> Self {
-        let tree = &symbolic.tree;
+        let (tree, costs) = (&symbolic.tree, &memory.costs);
         let rows = tree.n() + tree.rows.len();
         assert!(u32::try_from(rows).is_ok(), "fewer than 2³² rows of fronts");
         let of_blocks = block_levels(placement);
@@ -324,6 +319,7 @@ impl SolveRecords {
             coupling_exponents,
             lists,
             has_strips,
+            of_thread: memory.limits.of_thread(tree),
             links,
             levels: of_blocks.is_some().then_some(levels),
             costs: *costs,
@@ -386,6 +382,7 @@ impl SolvePlan {
                 .map(|levels| Transposed::new(levels, placement.coupling, &records.costs)),
             num_tasks: records.num_tasks,
             has_strips: records.has_strips,
+            of_thread: records.of_thread,
         })
     }
 
@@ -409,32 +406,17 @@ impl SolvePlan {
         in_rows.max(transposed.map_or(0, |transposed| transposed.num_segments))
     }
 
+    /// Whether a thread has [`FEWER_OF_THREAD`] of several right-hand sides.
+    pub(super) fn has_fewer(&self) -> bool {
+        self.of_thread == FEWER_OF_THREAD
+    }
+
     /// Blocks of a grid for `nrhs` right-hand sides if `resident` fit on the device.
     pub(super) fn blocks(&self, resident: u32, n: usize, nrhs: usize) -> u32 {
-        let NumTasks {
-            small,
-            packs,
-            blocks,
-        } = self.num_tasks;
-        let (warp_tasks, shares) = match nrhs {
-            1 => (packs, 1),
-            _ => (small, (nrhs.next_multiple_of(MANY) / OF_THREAD) as u32),
-        };
-        let useful = useful_blocks(warp_tasks, blocks, n, shares);
+        let useful = self.num_tasks.useful_blocks(n, nrhs, self.of_thread);
         // One where none fits, which the launch then reports.
         useful.min(resident).max(1)
     }
-}
-
-/// Blocks that have something to do at once, for these numbers of tasks, each in so many shares, and right-hand sides of
-/// order `n`.
-fn useful_blocks(warp_tasks: u32, block_tasks: u32, n: usize, shares: u32) -> u32 {
-    // Four rows a thread where right-hand sides come in.
-    let by_rows = n.div_ceil(4 * THREADS as usize) as u32;
-    let by_warps = warp_tasks.saturating_mul(shares).div_ceil(THREADS / TILE);
-    by_rows
-        .max(by_warps)
-        .max(block_tasks.saturating_mul(shares))
 }
 
 /// The fronts of a tree as tasks, by the levels of their diagonal blocks.
@@ -796,20 +778,8 @@ mod tests {
     use crate::gpu::plan::tests::{ROOT, tree_of};
 
     #[test]
-    fn blocks_are_as_many_as_have_something_to_do() {
-        assert_eq!((THREADS, TILE), (256, 32));
-        // A block has eight warps.
-        assert_eq!(useful_blocks(0, 0, 0, 1), 0);
-        assert_eq!(useful_blocks(17, 2, 1024, 1), 3);
-        assert_eq!(useful_blocks(17, 2, 3 * 1024 + 1, 1), 4);
-        assert_eq!(useful_blocks(17, 2, 1024, 8), 17);
-        assert_eq!(useful_blocks(17, 3, 1024, 8), 24);
-        assert_eq!(useful_blocks(u32::MAX, 3, 1024, 8), u32::MAX / 8 + 1);
-    }
-
-    #[test]
     fn trees_with_a_front_of_many_pivots_have_strips() {
-        for (pivots, has_strips) in [(1, false), (64, false), (65, true), (THREADS, true)] {
+        for (pivots, has_strips) in [(1, false), (64, false), (65, true), (256, true)] {
             let tree = tree_of(&[(ROOT, 40), (ROOT, pivots)]);
             let n = tree.tree.n();
             let forest = LeveledForest::new(&tree, &[0, 0], &DeviceCosts::default(), 1);

@@ -1,5 +1,5 @@
-//! Who works on what for several right-hand sides: threads have four of them each, so a front is several tasks, and a warp works on one
-//! front at a time.
+//! Who works on what for several right-hand sides: threads have four of them each, or two in small trees, so a front is several tasks,
+//! and a warp works on one front at a time.
 //!
 //! Each of a front's tasks reads all of it. In a tree with strips larger fronts go by strips instead, which have tensor cores.
 
@@ -100,11 +100,13 @@ impl ListsOfOne {
 }
 
 impl ShareLists {
-    /// From those for one right-hand side; `down` are the levels of the way down if they are others.
+    /// From those for one right-hand side, for so many of several of a thread; `down` are the levels of the way down if they are
+    /// others.
     pub fn new(
         stream: &Stream,
         tree: &AssemblyTree,
         of_one: &ListsOfOne,
+        of_thread: usize,
         down: Option<&[Level]>,
     ) -> Result<Self, DeviceError> {
         let rows = |front: u32| tree.fronts()[front as usize].size();
@@ -112,7 +114,7 @@ impl ShareLists {
             let of_front = |front: u32| {
                 let first = front.checked_mul(MOST_SHARES);
                 let first = first.expect("a device has memory for fewer than 2²⁹ fronts");
-                (0..shares_of_warp(rows(front))).map(move |share| first + share)
+                (0..shares_of_warp(rows(front), of_thread)).map(move |share| first + share)
             };
             in_shares(packs, |pack| fronts_of(*pack).flat_map(of_front))
         };
@@ -120,7 +122,7 @@ impl ShareLists {
             let (tasks, before) = of_one.in_strips(tree, down, &ends);
             let of_task = |&task: &LargeTask| {
                 let count = match task.strip {
-                    WHOLE => shares_of_block(rows(task.front)),
+                    WHOLE => shares_of_block(rows(task.front), of_thread),
                     _ => 1,
                 };
                 (0..count).map(move |share| LargeTask {

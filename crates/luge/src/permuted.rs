@@ -1,7 +1,7 @@
 //! The pattern of B = P·A·Q, and where its entries come from.
 
 use luge_frontal::{Grouped, grouped};
-use luge_sparse::{CancelFlag, Cancelled, CompressedPattern};
+use luge_sparse::{CancelFlag, Cancelled, CompressedPattern, Limits, MemoryBudget, Reservation};
 
 use crate::engine::Transform;
 
@@ -94,11 +94,45 @@ const SHARES_PER_THREAD: usize = 4;
 const SHARE: usize = 1 << 12;
 
 /// In how many shares so many entries are permuted: one if not by several threads.
-pub(crate) fn num_shares(entries: usize, threads: usize) -> usize {
+fn num_shares(entries: usize, threads: usize) -> usize {
     if threads == 1 || entries < WORTH_SHARING {
         return 1;
     }
     (entries / SHARE).clamp(1, SHARES_PER_THREAD * threads)
+}
+
+/// In how many shares so many entries are grouped, and the room for them: threads hold every entry twice, the first time as a triple. One
+/// where there is no memory for that.
+fn shares_within(
+    entries: usize,
+    threads: usize,
+    memory: &MemoryBudget,
+) -> (usize, Option<Reservation>) {
+    let num_shares = num_shares(entries, threads);
+    if num_shares == 1 {
+        return (1, None);
+    }
+    let room = memory.reserve_for::<[u32; 3]>(entries).ok();
+    (room.as_ref().map_or(1, |_| num_shares), room)
+}
+
+/// The triples of `n` lines, grouped by their first number, each group in the order of the lines; there are about so many `entries`.
+/// `line` lists those of each line whenever it is asked. The threads of the current rayon pool share that, as far as there is memory.
+pub(crate) fn grouped_within<I: Iterator<Item = [u32; 3]>>(
+    (n, entries): (usize, usize),
+    threads: usize,
+    limits: &Limits,
+    line: impl Fn(usize) -> I + Sync,
+) -> Result<Grouped, Cancelled> {
+    // Once raised it stays so, or more would be listed than was counted.
+    let cancel = &limits.cancel.child();
+    let (num_shares, _room) = shares_within(entries, threads, &limits.memory);
+    let grouped = grouped(n, num_shares, |share| {
+        let lines = n * share / num_shares..n * (share + 1) / num_shares;
+        lines.take_while(|_| !cancel.is_cancelled()).map(&line)
+    });
+    cancel.check()?;
+    Ok(grouped)
 }
 
 /// As [`permuted_columns`], shared by the threads of the current rayon pool, with places among the `entries` if those
@@ -146,6 +180,21 @@ mod tests {
     use luge_sparse::{ColPerm, RowPerm, Scaling};
 
     use super::*;
+
+    #[test]
+    fn entries_are_shared_where_there_is_memory_for_triples() {
+        const ENTRIES: usize = WORTH_SHARING;
+        let shares = |entries, threads, bytes| {
+            let memory = MemoryBudget::new(bytes);
+            let (num_shares, room) = shares_within(entries, threads, &memory);
+            (num_shares, room.map_or(0, |_| bytes - memory.available()))
+        };
+        let bytes = 12 * ENTRIES as u64;
+        assert_eq!(shares(ENTRIES, 2, bytes), (4, bytes));
+        assert_eq!(shares(ENTRIES, 2, bytes - 1), (1, 0));
+        assert_eq!(shares(ENTRIES, 1, bytes), (1, 0));
+        assert_eq!(shares(ENTRIES - 1, 2, bytes), (1, 0));
+    }
 
     #[test]
     fn columns_are_permuted_alike_by_any_number_of_threads() {

@@ -5,12 +5,11 @@
 //! scaling and tree.
 
 use std::borrow::Cow;
-use std::ops::Range;
 use std::sync::Arc;
 
 use luge_frontal::{
     FrontalError, FrontalLdlt, FrontalScalar, Grouped, Lower, Options as FrontalOptions, Pivot,
-    Symbolic, SymmetricQuality, TreeOptions, grouped,
+    Symbolic, SymmetricQuality, TreeOptions,
 };
 
 use luge_numeric::cpu::Entries;
@@ -52,7 +51,7 @@ use crate::host::{AnyHost, HostAnalysis};
 use crate::host_plan::{HostPlan, LdltParts, PlannedFactors, SymmetricReport};
 use crate::options::{SingularAction, SymmetricKind};
 use crate::ordered::costs_of;
-use crate::permuted::num_shares;
+use crate::permuted::grouped_within;
 use crate::shared::Shared;
 use crate::stored::Rows;
 use crate::symmetry::Symmetry;
@@ -434,32 +433,22 @@ impl<'a> Request<'a> {
         let (a, perm) = (self.pattern, transform.col_perm.as_slice());
         let n = a.major_dim();
         let new = &transform.col_perm.inverse();
-        // Once raised it stays so, or more would be listed than was counted.
-        let cancel = &self.limits.cancel.child();
-        // Rows in the order of B, so that every column comes out sorted. Of no more rows once the flag is raised.
-        let lines = |rows: Range<usize>| {
-            let rows = perm[rows.clone()].iter().zip(rows);
-            let rows = rows.take_while(|_| !cancel.is_cancelled());
-            rows.map(move |(&old, row)| {
-                let entries = a.line(old as usize).iter().zip(a.range(old as usize));
-                entries.filter_map(move |(&j, p)| {
-                    let column = new[j as usize];
-                    let is_lower = (j <= old) != self.by_columns || j == old;
-                    let source = || self.symmetry.lower(p as u32, is_lower);
-                    (column as usize <= row).then(|| [column, row as u32, source()])
-                })
+        // Rows in the order of B, so that every column comes out sorted.
+        let line = |row: usize| {
+            let old = perm[row];
+            let entries = a.line(old as usize).iter().zip(a.range(old as usize));
+            entries.filter_map(move |(&j, p)| {
+                let column = new[j as usize];
+                let is_lower = (j <= old) != self.by_columns || j == old;
+                let source = || self.symmetry.lower(p as u32, is_lower);
+                (column as usize <= row).then(|| [column, row as u32, source()])
             })
         };
-        // Several threads hold every entry twice, the first time as a triple.
-        let triples = 3 * bytes_of::<u32>(a.nnz().div_ceil(2) + n);
+        let (entries, limits) = (a.nnz().div_ceil(2) + n, self.limits.of_phase());
         let grouped = self.threads.run(self.seconds(), |threads| {
-            let room = self.limits.memory.reserve(triples);
-            let num_shares = num_shares(a.nnz(), if room.is_ok() { threads } else { 1 });
-            let rows_of = |share: usize| n * share / num_shares..n * (share + 1) / num_shares;
-            grouped(n, num_shares, |share| lines(rows_of(share)))
+            grouped_within((n, entries), threads, &limits, line)
         });
-        cancel.check()?;
-        let Grouped { ptr, first, second } = grouped;
+        let Grouped { ptr, first, second } = grouped?;
         // SAFETY: rows of a column ascend, and permutations are in range.
         let triangle = unsafe { CompressedPattern::new_unchecked(n, ptr, first) };
         Ok((triangle, second))

@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use luge_frontal::{Grouped, grouped};
-use luge_sparse::{CancelFlag, Cancelled, CompressedPattern, Form, Limits, Scalar, bytes_of};
+use luge_frontal::Grouped;
+use luge_sparse::{CancelFlag, Cancelled, CompressedPattern, Form, Limits, Scalar};
 use rayon::prelude::*;
 
 use crate::error::Error;
 use crate::options::{MatrixKind, SymmetricKind};
-use crate::permuted::num_shares;
+use crate::permuted::grouped_within;
 use crate::reductions;
 
 /// How a symmetric matrix is stored, and what is known of it.
@@ -417,27 +417,17 @@ fn completed(
     limits: &Limits,
 ) -> Result<(CompressedPattern, Vec<u32>), Cancelled> {
     let (n, nnz) = (triangle.major_dim(), triangle.nnz());
-    // Once raised it stays so, or more would be listed than was counted.
-    let cancel = &limits.cancel.child();
     // Indices of a line ascend: of a triangle with smaller indices its own entries come before those from later lines, of
-    // one with larger indices those from earlier lines before its own. Of no more lines once the flag is raised.
-    let lines = |lines: Range<usize>| {
-        let lines = lines.take_while(|_| !cancel.is_cancelled());
-        lines.map(|i| {
-            let entries = triangle.line(i).iter().zip(triangle.range(i));
-            entries.flat_map(move |(&j, p)| {
-                let (i, p) = (i as u32, p as u32);
-                let across = (i != j).then_some([j, i, p]);
-                std::iter::once([i, j, p]).chain(across)
-            })
+    // one with larger indices those from earlier lines before its own.
+    let line = |i: usize| {
+        let entries = triangle.line(i).iter().zip(triangle.range(i));
+        entries.flat_map(move |(&j, p)| {
+            let (i, p) = (i as u32, p as u32);
+            let across = (i != j).then_some([j, i, p]);
+            std::iter::once([i, j, p]).chain(across)
         })
     };
-    // Several threads hold every entry twice, the first time as a triple.
-    let room = limits.memory.reserve(3 * bytes_of::<u32>(2 * nnz));
-    let num_shares = num_shares(2 * nnz, if room.is_ok() { threads } else { 1 });
-    let lines_of = |share: usize| n * share / num_shares..n * (share + 1) / num_shares;
-    let Grouped { ptr, first, second } = grouped(n, num_shares, |share| lines(lines_of(share)));
-    cancel.check()?;
+    let Grouped { ptr, first, second } = grouped_within((n, 2 * nnz), threads, limits, line)?;
     // SAFETY: the lines ascend as said above, and indices are those of the triangle or numbers of its lines.
     let whole = unsafe { CompressedPattern::new_unchecked(n, ptr, first) };
     Ok((whole, second))
@@ -520,7 +510,6 @@ mod tests {
                 }
             }
             for threads in [2, 3] {
-                assert!(num_shares(2 * triangle.nnz(), threads) > 1);
                 let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
                 let shared = pool.build().unwrap().install(|| {
                     let raised = Limits::none();

@@ -18,15 +18,17 @@
 //! Steps: feasible duals from column and row minima; a matching on entries of zero reduced cost
 //! (diagonal first, then greedy with one-step exchanges); bids of the rows left over, two passes of
 //! Jonker and Volgenant's augmenting row reduction, in short chains; then one Dijkstra search per
-//! unmatched row, cut off at the shortest path known so far, which touches only the lines it reaches. Worst case O(n · nnz · log n), near linear on matrices from practice.
+//! unmatched row, cut off at the shortest path known so far, which touches only the lines it reaches. Where such searches come to the
+//! same lines again and again, as in the KKT systems of some quadratic programs, one search from all unmatched rows comes between
+//! them, which matches those that are nearest to an unmatched column. Worst case O(n · nnz · log n), near linear on matrices from
+//! practice.
 //!
 //! Everything happens in base-two logarithms in `f64`, so entries may span the whole range of
 //! exponents, subnormal numbers included. Stored zeros carry no cost and are never matched.
 
+mod assignment;
 mod cardinality;
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::ops::Range;
 
 use luge_sparse::{CancelFlag, Cancelled, CompressedPattern, Scaling};
@@ -35,23 +37,11 @@ use rayon::prelude::*;
 use crate::equilibrate::{LARGEST_EXPONENT, exp2_clamped, middle, range};
 use crate::error::{OrderingError, check_finite};
 use crate::parts::join_if;
+use assignment::Assignment;
 pub use cardinality::{
     CardinalityMatching, CoarseDecomposition, Part, dulmage_mendelsohn, maximum_cardinality,
 };
 pub(crate) use cardinality::{fill_holes, maximum_cardinality_where};
-
-/// Passes of bidding before the searches.
-const BIDDING_PASSES: usize = 2;
-
-/// Rows longer than this do not bid, as each of their bids would look at all their entries.
-const LONGEST_BIDDER: usize = 512;
-
-/// A pass of bidding looks at no more than this many times the entries of the matrix.
-const BIDDING_EFFORT: usize = 8;
-
-/// So many rows bid in turn before what is left goes to the searches. Rows that drive the prices of the
-/// same columns by tiny steps would go on for long.
-const LONGEST_CHAIN: usize = 16;
 
 /// The costs of about so many entries are computed at once.
 const MOST_AT_ONCE: usize = 16_384;
@@ -129,24 +119,9 @@ pub(crate) fn find_product_matching(
     let n = a.major_dim();
     let (cost, row_max) = costs(a, values, parallel);
     cancel.check()?;
-    let Some(mut assignment) = Assignment::new(a, &cost, parallel) else {
+    let Some(assignment) = Assignment::of(a, &cost, parallel, cancel)? else {
         return Ok(None);
     };
-    cancel.check()?;
-    assignment.match_tight_entries(cancel)?;
-    for _ in 0..BIDDING_PASSES {
-        cancel.check()?;
-        assignment.bid(cancel)?;
-    }
-    for row in 0..n {
-        if assignment.col_of_row[row] == NONE {
-            cancel.check()?;
-            if !assignment.augment_from(row, cancel)? {
-                return Ok(None);
-            }
-        }
-    }
-
     cancel.check()?;
     // log2 dr(i) = u(i) − rowmax(i), log2 dc(j) = v(j). The dual of each row is taken from its
     // matched entry, so that it is exact there whatever rounding the searches left.
@@ -460,306 +435,6 @@ fn draw_together(
         }
     }
     Ok(())
-}
-
-/// State of the assignment problem between searches.
-struct Assignment<'a> {
-    a: &'a CompressedPattern,
-    cost: &'a [f64],
-    /// Duals of rows and columns.
-    u: Vec<f64>,
-    v: Vec<f64>,
-    col_of_row: Vec<u32>,
-    row_of_col: Vec<u32>,
-    /// Position of the matched entry of each row.
-    entry_of_row: Vec<usize>,
-    search: Search,
-}
-
-/// Workspace of one search; `mark[j] == stamp` says that the entries of column j belong to it.
-struct Search {
-    stamp: u32,
-    mark: Vec<u32>,
-    /// Length of the shortest path found to a column.
-    dist: Vec<f64>,
-    /// The entry by which the path enters the column, and its row.
-    entry: Vec<usize>,
-    from_row: Vec<u32>,
-    /// Columns whose shortest path is final.
-    settled: Vec<u32>,
-    /// Columns at the current distance, which need no heap.
-    near: Vec<u32>,
-    /// Other columns, by bits of the distance: bits of non-negative floats order like the floats.
-    heap: BinaryHeap<Reverse<(u64, u32)>>,
-}
-
-impl<'a> Assignment<'a> {
-    /// None if a row or a column has no finite cost.
-    fn new(a: &'a CompressedPattern, cost: &'a [f64], parallel: bool) -> Option<Self> {
-        let n = a.major_dim();
-        let mut v = vec![f64::INFINITY; n];
-        for (&col, &c) in a.idx().iter().zip(cost) {
-            let v = &mut v[col as usize];
-            *v = if c < *v { c } else { *v };
-        }
-        if v.contains(&f64::INFINITY) {
-            return None;
-        }
-        let least = |row: usize| {
-            a.range(row)
-                .map(|p| cost[p] - v[a.idx()[p] as usize])
-                .fold(f64::INFINITY, |least, c| if c < least { c } else { least })
-        };
-        let u: Vec<f64> = if parallel && cost.len() > MOST_AT_ONCE {
-            let rows = (0..n).into_par_iter().with_min_len(1000);
-            rows.map(least).collect()
-        } else {
-            (0..n).map(least).collect()
-        };
-        if u.contains(&f64::INFINITY) {
-            return None;
-        }
-        Some(Self {
-            a,
-            cost,
-            u,
-            v,
-            col_of_row: vec![NONE; n],
-            row_of_col: vec![NONE; n],
-            entry_of_row: vec![0; n],
-            search: Search {
-                stamp: 0,
-                mark: vec![0; n],
-                dist: vec![0.0; n],
-                entry: vec![0; n],
-                from_row: vec![0; n],
-                settled: Vec::new(),
-                near: Vec::new(),
-                heap: BinaryHeap::new(),
-            },
-        })
-    }
-
-    /// Zero exactly for the entries that defined a row's dual.
-    fn reduced_cost(&self, row: usize, p: usize) -> f64 {
-        (self.cost[p] - self.v[self.a.idx()[p] as usize]) - self.u[row]
-    }
-
-    fn set(&mut self, row: usize, p: usize) {
-        let col = self.a.idx()[p];
-        self.col_of_row[row] = col;
-        self.row_of_col[col as usize] = row as u32;
-        self.entry_of_row[row] = p;
-    }
-
-    /// Matches entries of zero reduced cost: the diagonal first, so that a matrix whose diagonal is
-    /// optimal keeps it; then greedily; then with one exchange.
-    fn match_tight_entries(&mut self, cancel: &CancelFlag) -> Result<(), Cancelled> {
-        let (a, n) = (self.a, self.a.major_dim());
-        for row in 0..n {
-            if let Ok(k) = a.line(row).binary_search(&(row as u32)) {
-                let p = a.range(row).start + k;
-                if self.reduced_cost(row, p) == 0.0 {
-                    self.set(row, p);
-                }
-            }
-        }
-        cancel.check()?;
-        let is_free = |s: &Self, row, p: usize| {
-            s.row_of_col[a.idx()[p] as usize] == NONE && s.reduced_cost(row, p) == 0.0
-        };
-        for row in 0..n {
-            if self.col_of_row[row] == NONE
-                && let Some(p) = a.range(row).find(|&p| is_free(self, row, p))
-            {
-                self.set(row, p);
-            }
-        }
-        cancel.check()?;
-        // Columns only become matched, so a position once passed stays useless for its row.
-        let mut next_entry: Vec<u64> = a.ptr()[..n].to_vec();
-        for row in 0..n {
-            if row.is_multiple_of(STRIDE) {
-                cancel.check()?;
-            }
-            if self.col_of_row[row] != NONE {
-                continue;
-            }
-            for p in a.range(row) {
-                if self.reduced_cost(row, p) != 0.0 {
-                    continue;
-                }
-                let other = self.row_of_col[a.idx()[p] as usize];
-                if other == NONE {
-                    self.set(row, p);
-                    break;
-                }
-                let other = other as usize;
-                let rest = next_entry[other] as usize..a.range(other).end;
-                let free = rest.clone().find(|&q| is_free(self, other, q));
-                next_entry[other] = free.unwrap_or(rest.end) as u64;
-                if let Some(q) = free {
-                    self.set(other, q);
-                    self.set(row, p);
-                    break;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Lets every unmatched row bid for the column of least reduced cost: the column's dual comes
-    /// down until the row's second choice is as good, and the row that had the column must bid
-    /// next. Where many rows want few columns this settles most of them at the cost of a look at
-    /// their entries, instead of a search each.
-    fn bid(&mut self, cancel: &CancelFlag) -> Result<(), Cancelled> {
-        let a = self.a;
-        let mut effort = a.nnz() * BIDDING_EFFORT;
-        for start in 0..a.major_dim() {
-            if self.col_of_row[start] != NONE {
-                continue;
-            }
-            cancel.check()?;
-            let mut row = start;
-            let mut steps = LONGEST_CHAIN;
-            while steps > 0 && a.range(row).len() <= LONGEST_BIDDER {
-                let Some(left) = effort.checked_sub(a.range(row).len()) else {
-                    return Ok(());
-                };
-                effort = left;
-                steps -= 1;
-                let (mut first, mut second) = ((f64::INFINITY, 0), (f64::INFINITY, 0));
-                for p in a.range(row) {
-                    let key = self.cost[p] - self.v[a.idx()[p] as usize];
-                    if key < first.0 {
-                        second = first;
-                        first = (key, p);
-                    } else if key < second.0 {
-                        second = (key, p);
-                    }
-                }
-                // Without a second choice no price is too high, and without a gap the price stays:
-                // then the row takes a free column or is left to the searches.
-                let gap = second.0 - first.0;
-                let outbids = gap > 0.0 && gap.is_finite();
-                let holder = |s: &Self, p: usize| s.row_of_col[a.idx()[p] as usize];
-                let mut p = first.1;
-                if outbids {
-                    self.v[a.idx()[p] as usize] -= gap;
-                    self.u[row] = second.0;
-                } else {
-                    self.u[row] = first.0;
-                    if gap == 0.0 && holder(self, p) != NONE {
-                        p = second.1;
-                    }
-                }
-                let loser = holder(self, p);
-                if loser != NONE && !outbids {
-                    break;
-                }
-                self.set(row, p);
-                if loser == NONE {
-                    break;
-                }
-                self.col_of_row[loser as usize] = NONE;
-                row = loser as usize;
-            }
-        }
-        Ok(())
-    }
-
-    /// Matches `root` along a shortest augmenting path and updates the duals. False if there is no path.
-    fn augment_from(&mut self, root: usize, cancel: &CancelFlag) -> Result<bool, Cancelled> {
-        let a = self.a;
-        let search = &mut self.search;
-        search.stamp += 1;
-        let stamp = search.stamp;
-        search.settled.clear();
-        search.near.clear();
-        search.heap.clear();
-
-        let mut row = root;
-        let mut row_dist = 0.0;
-        let mut shortest = f64::INFINITY;
-        let mut end_col = NONE;
-        loop {
-            if search.settled.len() % STRIDE == STRIDE - 1 {
-                cancel.check()?;
-            }
-            for p in a.range(row) {
-                let col = a.idx()[p] as usize;
-                // Rounding may leave a reduced cost slightly below zero.
-                let reduced = ((self.cost[p] - self.v[col]) - self.u[row]).max(0.0);
-                let dist = row_dist + reduced;
-                if dist >= shortest {
-                    continue;
-                }
-                if search.mark[col] == stamp && search.dist[col] <= dist {
-                    continue;
-                }
-                if self.row_of_col[col] == NONE {
-                    shortest = dist;
-                    end_col = col as u32;
-                } else if dist <= row_dist {
-                    search.near.push(col as u32);
-                } else {
-                    search.heap.push(Reverse((dist.to_bits(), col as u32)));
-                }
-                search.mark[col] = stamp;
-                search.dist[col] = dist;
-                search.entry[col] = p;
-                search.from_row[col] = row as u32;
-            }
-            if row_dist >= shortest {
-                break;
-            }
-            let next = match search.near.pop() {
-                Some(col) => Some((row_dist, col)),
-                None => loop {
-                    match search.heap.pop() {
-                        None => break None,
-                        // A later push with a smaller distance makes this one stale.
-                        Some(Reverse((bits, col))) => {
-                            if search.dist[col as usize].to_bits() == bits {
-                                break Some((f64::from_bits(bits), col));
-                            }
-                        }
-                    }
-                },
-            };
-            match next {
-                Some((dist, col)) if dist < shortest => {
-                    search.settled.push(col);
-                    row_dist = dist;
-                    row = self.row_of_col[col as usize] as usize;
-                }
-                _ => break,
-            }
-        }
-        if end_col == NONE {
-            return Ok(false);
-        }
-
-        // Duals of the tree: a settled column at distance d comes down by shortest − d, the row it
-        // was matched to goes up by as much, the root by the whole length.
-        self.u[root] += shortest;
-        for &col in &search.settled {
-            let slack = shortest - search.dist[col as usize];
-            self.v[col as usize] -= slack;
-            self.u[self.row_of_col[col as usize] as usize] += slack;
-        }
-        // Shift the matching along the path, from its end to the root.
-        let mut col = end_col;
-        loop {
-            let row = self.search.from_row[col as usize] as usize;
-            let next = self.col_of_row[row];
-            self.set(row, self.search.entry[col as usize]);
-            if row == root {
-                return Ok(true);
-            }
-            col = next;
-        }
-    }
 }
 
 #[cfg(test)]

@@ -751,9 +751,9 @@ pub(super) const SLIPS: &[Slip] = &[
     Slip {
         name: "fewer_down",
         file: "frontal/solve/mod.rs",
-        within: "sweep.small_down::<OF_THREAD>(chunk, front, share);",
-        old: "sweep.small_down::<OF_THREAD>(chunk, front, share)",
-        new: "sweep.small_down::<FEWER_OF_THREAD>(chunk, front, share)",
+        within: "self.small_down::<OF_THREAD>(chunk, front, share);",
+        old: "self.small_down::<OF_THREAD>(chunk, front, share)",
+        new: "self.small_down::<FEWER_OF_THREAD>(chunk, front, share)",
         tests: ("frontal_solve", &["groups_of_threads"]),
         why: "half of the right-hand sides of a small front are nobody's",
         equivalent: None,

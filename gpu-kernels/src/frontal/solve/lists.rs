@@ -233,33 +233,38 @@ impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usiz
         tasks
     }
 
-    /// Calls `work(chunk, front, share)` for the small fronts of a warp, each lane with its own, or for the shares of them.
+    /// The front of a task of a warp, or that of this lane's quarter.
     #[inlined]
-    pub(super) fn for_small(
+    fn small_front(self, list: Global<u32>, task: usize) -> u32 {
+        if R > 1 {
+            list.get(task) / MOST_SHARES
+        } else {
+            let quarter = thread::lane_id() / (warp::WARP_SIZE / PACK as u32);
+            list.get(task * PACK + quarter as usize)
+        }
+    }
+
+    /// The small fronts of a warp, each lane with its own, or the shares of them.
+    #[inlined]
+    pub(super) fn small_tasks(
         self,
         list: Global<u32>,
         part: (u32, u32),
         worker: (u32, u32),
-        mut work: impl FnMut(Chunk, Front, u32),
-    ) {
-        let front_of = |task: usize| {
-            if R > 1 {
-                list.get(task) / MOST_SHARES
-            } else {
-                let quarter = thread::lane_id() / (warp::WARP_SIZE / PACK as u32);
-                list.get(task * PACK + quarter as usize)
-            }
+    ) -> Tasks {
+        self.tasks(|task| self.small_front(list, task), part, worker)
+    }
+
+    /// The next of them: the first of its chunks, its front, and the share.
+    #[inlined]
+    pub(super) fn take_small(self, tasks: &mut Tasks, list: Global<u32>) -> (Chunk, Front, u32) {
+        let (chunk, front, task) = tasks.take(self, |task| self.small_front(list, task));
+        let share = if R > 1 {
+            list.get(task) % MOST_SHARES
+        } else {
+            0
         };
-        let mut tasks = self.tasks(front_of, part, worker);
-        while tasks.is_left() {
-            let (chunk, front, task) = tasks.take(self, front_of);
-            let share = if R > 1 {
-                list.get(task) % MOST_SHARES
-            } else {
-                0
-            };
-            work(chunk, front, share);
-        }
+        (chunk, front, share)
     }
 
     /// The fronts and strips of a block, if blocks have shares of them.

@@ -284,6 +284,38 @@ impl<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW:
         }
     }
 
+    /// Small fronts on the way up, each lane with its own, or a share of one. All lanes of the warp call it.
+    #[inlined]
+    fn small_task_up(self, chunk: Chunk, front: Front, share: u32) {
+        if !self.kind.goes(true) {
+            let chunks = self.chunks_from(chunk);
+            let pivot = parts::own_pivot_of_warp::<R>(front, share);
+            self.pass_on((chunk, chunks), front, pivot);
+        } else if R == 1 {
+            self.small_up::<1>(chunk, front, share);
+        } else if self.has_fewer {
+            self.small_up::<FEWER_OF_THREAD>(chunk, front, share);
+        } else {
+            self.small_up::<OF_THREAD>(chunk, front, share);
+        }
+    }
+
+    /// Likewise on the way down.
+    #[inlined]
+    fn small_task_down(self, chunk: Chunk, front: Front, share: u32) {
+        if !self.kind.goes(false) {
+            let chunks = self.chunks_from(chunk);
+            let pivot = parts::own_pivot_of_warp::<R>(front, share);
+            self.leave_eliminated((chunk, chunks), front, pivot);
+        } else if R == 1 {
+            self.small_down::<1>(chunk, front, share);
+        } else if self.has_fewer {
+            self.small_down::<FEWER_OF_THREAD>(chunk, front, share);
+        } else {
+            self.small_down::<OF_THREAD>(chunk, front, share);
+        }
+    }
+
     /// A front or a strip of one on the way up, for the chunks that are worked on together. All threads of the block call
     /// it.
     #[inlined]
@@ -390,19 +422,12 @@ fn solve<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BE
         sweep.solve_singles(lists.singles, part);
         // No task of a warp waits on the way up for one of a block, nor one of a block on the way down for one of a warp.
         let part = lists.part(number, |level| level.warps_up());
-        sweep.for_small(lists.warps_up, part, warp, |chunk, front, share| {
-            if !sweep.kind.goes(true) {
-                let chunks = sweep.chunks_from(chunk);
-                let pivot = parts::own_pivot_of_warp::<R>(front, share);
-                sweep.pass_on((chunk, chunks), front, pivot);
-            } else if R == 1 {
-                sweep.small_up::<1>(chunk, front, share);
-            } else if sweep.has_fewer {
-                sweep.small_up::<FEWER_OF_THREAD>(chunk, front, share);
-            } else {
-                sweep.small_up::<OF_THREAD>(chunk, front, share);
-            }
-        });
+        let list = lists.warps_up;
+        let mut tasks = sweep.small_tasks(list, part, warp);
+        while tasks.is_left() {
+            let (chunk, front, share) = sweep.take_small(&mut tasks, list);
+            sweep.small_task_up(chunk, front, share);
+        }
         let part = lists.part(number, |level| level.blocks_up());
         let list = lists.blocks_up;
         if K::STRIPS {
@@ -434,19 +459,12 @@ fn solve<T: FrontField, K: Kind<T>, const R: usize, const AHEAD: usize, const BE
             }
         }
         let part = lists.part(number, |level| level.warps_down());
-        sweep.for_small(lists.warps_down, part, warp, |chunk, front, share| {
-            if !sweep.kind.goes(false) {
-                let chunks = sweep.chunks_from(chunk);
-                let pivot = parts::own_pivot_of_warp::<R>(front, share);
-                sweep.leave_eliminated((chunk, chunks), front, pivot);
-            } else if R == 1 {
-                sweep.small_down::<1>(chunk, front, share);
-            } else if sweep.has_fewer {
-                sweep.small_down::<FEWER_OF_THREAD>(chunk, front, share);
-            } else {
-                sweep.small_down::<OF_THREAD>(chunk, front, share);
-            }
-        });
+        let list = lists.warps_down;
+        let mut tasks = sweep.small_tasks(list, part, warp);
+        while tasks.is_left() {
+            let (chunk, front, share) = sweep.take_small(&mut tasks, list);
+            sweep.small_task_down(chunk, front, share);
+        }
         number += 1;
     }
 }

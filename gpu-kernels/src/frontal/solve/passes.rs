@@ -5,6 +5,7 @@ use luge_kernel::prelude::*;
 use super::kinds::Kind;
 use super::layout::groups_of_warp;
 use super::{Front, Sweep};
+use crate::frontal::large::repeated;
 
 /// Entries of a row of a larger front that are under way at once.
 pub(super) const FAR_AHEAD: usize = 8;
@@ -165,27 +166,49 @@ impl<T: Field, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usiz
             if p + (A as u32) < turns {
                 next = self.read(front, line, p + A as u32, turns);
             }
-            let mut g = 0;
-            while g < A {
-                if p + (g as u32) < turns {
-                    let mut u = 0;
-                    while u < GROUP {
-                        let at = p + (g + u) as u32;
-                        let from = if BACK { count.wrapping_sub(at + 1) } else { at };
-                        let mut r = 0;
-                        while r < N {
-                            let found = found(value, r, from & 31);
-                            if at < end {
-                                value[r] = (-now[g + u]).mul_add(found, value[r]);
-                            }
-                            r += 1;
-                        }
-                        u += 1;
-                    }
+            let turn = (p, turns, count, end);
+            if T::COMPONENTS == 1 {
+                // A loop for four right-hand sides was not unrolled, and `now` lay in local memory.
+                repeated!(group < A / GROUP => {
+                    self.eliminate_group::<N, BACK, A>(turn, group * GROUP, &now, value, &found);
+                });
+            } else {
+                let mut g = 0;
+                while g < A {
+                    self.eliminate_group::<N, BACK, A>(turn, g, &now, value, &found);
+                    g += GROUP;
                 }
-                g += GROUP;
             }
             p += A as u32;
+        }
+    }
+
+    /// The pivots of group `g` of those from `p` on, of `turns`: a front has `count` pivots, and the lane entries of those before `end`.
+    #[inlined]
+    fn eliminate_group<const N: usize, const BACK: bool, const A: usize>(
+        self,
+        (p, turns, count, end): (u32, u32, u32, u32),
+        g: usize,
+        now: &[T; A],
+        value: &mut [T; N],
+        found: impl Fn(&[T; N], usize, u32) -> T,
+    ) {
+        if p + g as u32 >= turns {
+            return;
+        }
+        let mut u = 0;
+        while u < GROUP {
+            let at = p + (g + u) as u32;
+            let from = if BACK { count.wrapping_sub(at + 1) } else { at };
+            let mut r = 0;
+            while r < N {
+                let found = found(value, r, from & 31);
+                if at < end {
+                    value[r] = (-now[g + u]).mul_add(found, value[r]);
+                }
+                r += 1;
+            }
+            u += 1;
         }
     }
 

@@ -9,7 +9,7 @@
 //! | fronts of a warp, four, two and one side by side, of up to 32 rows and of more | `solutions_satisfy_the_matrix`, `small_fronts_of_more_rows_than_lanes` | `small_fronts_with_pivots_of_both_orders`, `small_fronts_of_more_rows_than_lanes` |
 //! | fronts of a block, of up to [`WHOLE_ROWS`] rows, with one tile of pivots and with several | `solutions_satisfy_the_matrix` | `fronts_of_a_block`, `factors_of_any_policy` |
 //! | fronts of more rows, by strips of [`STRIP`], one after another on few blocks; of 1, 2 and more strips of pivots; with rows below and without; the last strips in part | `very_large_fronts_are_solved_by_strips`, `very_large_fronts_of_more_strips` | the same |
-//! | several right-hand sides, in four, two and one group of lanes of a warp or of warps of a block | `groups_of_threads_share_right_hand_sides` | the same code |
+//! | several right-hand sides, two and four to a thread, in four, two and one group of lanes of a warp or of warps of a block | `groups_of_threads_share_right_hand_sides` | the same code |
 //! | 1 right-hand side, up to [`MANY`], up to twice as many, and more, not a multiple of it | `many_right_hand_sides_and_many_blocks`, `very_large_fronts_are_solved_by_strips` | `fronts_of_a_block` |
 //! | more than [`MAX_NRHS`] right-hand sides | `many_right_hand_sides_and_many_blocks` | `fronts_of_a_block` |
 //! | pivots of order 2 within a warp, between two warps, between two strips; zero pivots | | `small_fronts_with_pivots_of_both_orders`, `fronts_of_a_block`, `very_large_fronts_of_more_strips` |

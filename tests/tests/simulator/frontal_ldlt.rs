@@ -1392,7 +1392,8 @@ fn symmetric_factors_take_what_was_predicted() {
     }
 }
 
-/// While columns move to another tree, the factors of the one before have no memory any more.
+/// While columns move to another tree, neither the factors of the one before have memory, nor its elements; those get it again once they
+/// are needed.
 #[test]
 fn a_search_holds_the_factors_of_one_tree() {
     let stream = &seeded_streams()[0];
@@ -1411,12 +1412,24 @@ fn a_search_holds_the_factors_of_one_tree() {
     let made = DeviceFrontalLdlt::factorize_in(&workspace, stream, &tree, &values, &STOP, &upload);
     let (factors, _) = made.unwrap();
     assert!(factors.num_delayed() > 0);
+    let bits = stream.download(factors.factors()).unwrap();
     let left = device.allocated_bytes() - before;
     let beside = device.peak_bytes() - before - left;
     let of_factors = DeviceTree::factor_bytes(&problem.symbolic, 8);
     // The plan of a tree that is not the last one is there beside that of the next.
     let most = of_plan + of_factors / 2;
     assert!(beside < most, "{beside} bytes, {of_plan} and {of_factors}");
+    drop(factors);
+    let given_back = before - device.allocated_bytes();
+    let of_elements =
+        DeviceTree::workspace_bytes(&problem.symbolic, &MemoryPlan::new(&problem.symbolic), 8);
+    assert!(
+        2 * given_back > of_elements,
+        "{given_back} bytes of {of_elements}"
+    );
+    let again = DeviceFrontalLdlt::factorize_in(&workspace, stream, &tree, &values, &STOP, &upload);
+    let (again, _) = again.unwrap();
+    assert!(bits == stream.download(again.factors()).unwrap());
 }
 
 /// Where there is no memory for the tree that columns are to move to, other values are factorized on the tree before.

@@ -254,7 +254,7 @@ impl System {
     }
 
     /// This one, with as many of several right-hand sides to a thread as large trees have.
-    fn as_large(mut self) -> Self {
+    fn into_large(mut self) -> Self {
         self.limits.many_of_thread = 0;
         self
     }
@@ -375,15 +375,15 @@ fn named_systems() -> Vec<(&'static str, System)> {
         ("one", System::alone(&one(-3.0))),
         ("line of 31", System::alone(&laplacian_1d(31))),
         ("line of 33", System::alone(&laplacian_1d(33))),
-        ("dense 70", System::alone(&dense(70)).as_large()),
+        ("dense 70", System::alone(&dense(70)).into_large()),
         (
             "arrow",
-            System::alone(&arrow(60, ArrowHead::Last)).as_large(),
+            System::alone(&arrow(60, ArrowHead::Last)).into_large(),
         ),
         ("grid", System::alone(&convection_diffusion_2d(12, 11, 1.0))),
         ("large fronts", System::alone(&large_fronts(40, 110))),
         ("blocks", coupled_blocks(0)),
-        ("scaled blocks", coupled_blocks(250).as_large()),
+        ("scaled blocks", coupled_blocks(250).into_large()),
     ]
 }
 
@@ -454,7 +454,7 @@ fn groups_of_threads_share_right_hand_sides() {
         (110, 90, [2, 9, 16]),
     ] {
         let system = || System::alone(&joined_fronts(&[pivots, pivots / 2], below, true));
-        for (number, system) in [system(), system().as_large()].into_iter().enumerate() {
+        for (number, system) in [system(), system().into_large()].into_iter().enumerate() {
             let mut factors = system.factorized::<f64>(stream, &TreeOptions::default());
             for (at, nrhs) in of_rhs.into_iter().enumerate() {
                 let name = format!("fronts of {pivots} pivots above {below}");
@@ -516,7 +516,7 @@ fn stream_of_few_blocks() -> Stream {
 /// simulator with two blocks, each of which works on strips one after another.
 fn solves_by_strips(pivots: usize, below: usize, of_rhs: &[usize]) {
     let stream = &stream_of_few_blocks();
-    let system = System::alone(&joined_fronts(&[pivots, 3], below, true)).as_large();
+    let system = System::alone(&joined_fronts(&[pivots, 3], below, true)).into_large();
     let options = TreeOptions {
         zero_fraction: 0.0,
         tiny_zero_fraction: 0.0,

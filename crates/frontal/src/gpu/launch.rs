@@ -119,6 +119,16 @@ impl<T: DeviceScalar> Workspace<T> {
                 .unwrap_or_else(whole)
     }
 
+    /// Gives back the memory of the elements, whose content nobody needs any more. The next factorization takes it anew.
+    pub(super) fn release_elements(&self, stream: &Stream) -> Result<(), DeviceError> {
+        let mut working = self.lock();
+        // Those of links are made of the memory of others, and those of parts are beside others on their devices.
+        if working.links.is_none() && working.parts.is_empty() {
+            working.own.elements = stream.alloc(0)?;
+        }
+        Ok(())
+    }
+
     pub(super) fn lock(&self) -> MutexGuard<'_, Working<T>> {
         self.working.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -329,6 +339,10 @@ impl<T: DeviceScalar, S: Storage> Factorization<'_, T, S> {
                 counted: &mut memory.counted,
             };
             return Ok(chained.enqueue::<S>(stream, own, &mut results, kernels)?);
+        }
+        let num_elements = tree.plan.element_entries as usize;
+        if own.elements.len() < num_elements {
+            own.elements = stream.alloc(num_elements)?;
         }
         let dealt = DealtOut {
             parts: &tree.parts,

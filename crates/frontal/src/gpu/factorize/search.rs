@@ -85,6 +85,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         let has_failed = self.workspace.has_failed(stream, &self.tree)?;
         let row_places = stream.download(&self.row_places)?;
         let (before, scale) = (Arc::clone(&self.tree), self.scale);
+        self.workspace.release_elements(stream)?;
         drop(self);
         let failed = closed(before.symbolic.tree(), &row_places, &has_failed);
         let found = Found {

@@ -114,6 +114,7 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
         let tree = delays.tree(&self.tree, &found, upload)?;
         // A search leaves nothing of use there, and if there is no memory for the new tree, whoever needs it takes it anew.
         self.panels.factors = stream.alloc(0)?;
+        self.workspace.release_elements(stream)?;
         let workspace = Arc::new(Workspace::new(stream, &tree)?);
         // What has been found, as far as it can stay: most fronts are the same.
         let (places, kinds) = found.carried(symbolic.tree(), tree.symbolic.tree(), &tree.limits);

@@ -118,8 +118,8 @@ fn look_again<T: Field, const N: usize>(
     (N == 1 || look(from, at + N - 1, &mut last)) && look(from, at, values)
 }
 
-/// Waits for `N` values from `place(u)` on for each u of the bits of `missing`, which nobody looked at yet if this `is_first`; the
-/// others keep what they are. All lanes of a warp call it.
+/// Waits for `N` values from `place(u)` on for each u whose bit is set in `missing`; the others keep what they are. `is_first` if nobody
+/// has looked at them yet. All lanes of a warp call it.
 #[inlined]
 fn wait_for<T: Field, const N: usize, const A: usize>(
     from: GlobalMut<T::Real>,

@@ -94,7 +94,7 @@ const SHARES_PER_THREAD: usize = 4;
 const SHARE: usize = 1 << 12;
 
 /// In how many shares so many entries are permuted: one if not by several threads.
-fn num_shares(entries: usize, threads: usize) -> usize {
+pub(crate) fn num_shares(entries: usize, threads: usize) -> usize {
     if threads == 1 || entries < WORTH_SHARING {
         return 1;
     }

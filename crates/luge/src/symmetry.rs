@@ -438,6 +438,7 @@ mod tests {
     use luge_testkit::strategies::pattern_from;
 
     use super::*;
+    use crate::permuted::num_shares;
 
     fn never() -> CancelFlag {
         CancelFlag::new()
@@ -510,6 +511,7 @@ mod tests {
                 }
             }
             for threads in [2, 3] {
+                assert!(num_shares(2 * triangle.nnz(), threads) > 1);
                 let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
                 let shared = pool.build().unwrap().install(|| {
                     let raised = Limits::none();

@@ -130,6 +130,40 @@ fn limits(small_front: u32, whole_front: u32, tiled_front: u32) -> Limits {
     }
 }
 
+/// The elements of a tree that columns move away from have no memory until a factorization needs it.
+#[test]
+fn a_search_gives_back_the_elements_of_the_tree_before() {
+    let stream = &seeded_streams()[0];
+    let device = stream.device();
+    let a = joined(&[40, 40], 30, |block, i, j| {
+        let is_bad = block == 1 && j == 39;
+        dominant(block, i, j) * if is_bad { 0.0 } else { 1.0 }
+    });
+    let problem = Problem::new(&a, &unmerged());
+    let limits = Limits::default();
+    let tree = Arc::new(tree_on_device(stream, &problem, &problem.symbolic, limits));
+    let values = stream.upload(&problem.values).unwrap();
+    let workspace = Arc::new(Workspace::<f64>::new(stream, &tree).unwrap());
+    let upload = |moved: MovedTree<'_, Full>| {
+        let symbolic = moved.symbolic(1)?;
+        Ok(tree_on_device(stream, &problem, &symbolic, limits))
+    };
+    let factorized = || {
+        let made = DeviceFrontalLu::factorize_by_threshold(
+            &workspace, stream, &tree, &values, &PIVOTS, &upload,
+        );
+        let (factors, quality) = made.unwrap();
+        assert_eq!(quality.num_delayed, 1);
+        stream.download(factors.factors()).unwrap()
+    };
+    let before = device.allocated_bytes();
+    let bits = factorized();
+    let after = device.allocated_bytes();
+    assert!(after < before, "{after} bytes, {before} before");
+    assert!(factorized() == bits);
+    assert_eq!(device.allocated_bytes(), after);
+}
+
 /// Columns that are zero in the rows of their front, or too small beside those below, go to the parent: alone where the others have rows of their own, else
 /// with the column that has their row.
 #[test]

@@ -66,6 +66,14 @@ pub(super) struct Counted<T: DeviceScalar> {
     epoch: u32,
 }
 
+/// Entries of the elements that a factorization on the tree has on the device of its stream.
+fn num_elements<S: Storage>(tree: &DeviceTree<S>) -> u64 {
+    let chain = tree.chain.as_ref();
+    chain.map_or(tree.plan.element_entries, |chain| {
+        chain.element_entries as u64
+    })
+}
+
 impl<T: DeviceScalar> Workspace<T> {
     /// Memory for factors on `tree`.
     ///
@@ -107,25 +115,18 @@ impl<T: DeviceScalar> Workspace<T> {
     /// Bytes on the device that it takes, with what a solve for one right-hand side works in. Those on other devices are
     /// not counted.
     pub fn bytes<S: Storage>(tree: &DeviceTree<S>) -> u64 {
-        let elements = tree.chain.as_ref();
-        let elements = elements.map_or(tree.plan.element_entries, |chain| {
-            chain.element_entries as u64
-        });
         let value_bytes = size_of::<T>();
         let whole = || counted_bytes(&tree.plan, tree.symbolic.n(), value_bytes);
-        Vectors::<T>::bytes(tree, elements)
+        Vectors::<T>::bytes(tree, num_elements(tree))
             + tree
                 .planned_workspace_bytes(value_bytes)
                 .unwrap_or_else(whole)
     }
 
-    /// Gives back the memory of the elements, whose content nobody needs any more. The next factorization takes it anew.
+    /// Gives back the memory of the elements that are on the device of the stream, and whose content nobody needs any more. The next
+    /// factorization takes it anew.
     pub(super) fn release_elements(&self, stream: &Stream) -> Result<(), DeviceError> {
-        let mut working = self.lock();
-        // Those of links are made of the memory of others, and those of parts are beside others on their devices.
-        if working.links.is_none() && working.parts.is_empty() {
-            working.own.elements = stream.alloc(0)?;
-        }
+        self.lock().own.elements = stream.alloc(0)?;
         Ok(())
     }
 
@@ -327,6 +328,10 @@ impl<T: DeviceScalar, S: Storage> Factorization<'_, T, S> {
         let Working {
             own, parts, links, ..
         } = &mut *working;
+        let num_elements = num_elements(tree) as usize;
+        if own.elements.len() < num_elements {
+            own.elements = stream.alloc(num_elements)?;
+        }
         if let (Some(chain), Some(memory)) = (&tree.chain, links) {
             let panels = results.stored_panels.take().expect("panels elsewhere");
             let chained = Chained {
@@ -339,10 +344,6 @@ impl<T: DeviceScalar, S: Storage> Factorization<'_, T, S> {
                 counted: &mut memory.counted,
             };
             return Ok(chained.enqueue::<S>(stream, own, &mut results, kernels)?);
-        }
-        let num_elements = tree.plan.element_entries as usize;
-        if own.elements.len() < num_elements {
-            own.elements = stream.alloc(num_elements)?;
         }
         let dealt = DealtOut {
             parts: &tree.parts,

@@ -327,40 +327,39 @@ impl<'a> Assignment<'a> {
     /// Matches `root` along a shortest augmenting path and updates the duals. False if there is no path.
     fn augment_from(&mut self, root: usize, cancel: &CancelFlag) -> Result<bool, Cancelled> {
         let a = self.a;
-        let search = &mut self.search;
-        search.begin();
+        self.search.begin();
         let mut row = root;
         let mut row_dist = 0.0;
         let mut shortest = f64::INFINITY;
         let mut end_col = NONE;
         loop {
-            if search.settled.len() % STRIDE == STRIDE - 1 {
+            if self.search.settled.len() % STRIDE == STRIDE - 1 {
                 cancel.check()?;
             }
-            search.looked_at += a.range(row).len();
+            self.search.looked_at += a.range(row).len();
             for p in a.range(row) {
                 let col = a.idx()[p] as usize;
                 // Rounding may leave a reduced cost slightly below zero.
-                let reduced = ((self.cost[p] - self.v[col]) - self.u[row]).max(0.0);
+                let reduced = self.reduced_cost(row, p).max(0.0);
                 let dist = row_dist + reduced;
-                if dist >= shortest || search.knows(col, dist) {
+                if dist >= shortest || self.search.knows(col, dist) {
                     continue;
                 }
                 let path = (row as u32, p, col as u32);
                 if self.row_of_col[col] == NONE {
                     shortest = dist;
                     end_col = col as u32;
-                    search.reach(path, dist);
+                    self.search.reach(path, dist);
                 } else {
-                    search.enter(path, dist, row_dist);
+                    self.search.enter(path, dist, row_dist);
                 }
             }
             if row_dist >= shortest {
                 break;
             }
-            match search.nearest(row_dist) {
+            match self.search.nearest(row_dist) {
                 Some((dist, col)) if dist < shortest => {
-                    search.settled.push(col);
+                    self.search.settled.push(col);
                     row_dist = dist;
                     row = self.row_of_col[col as usize] as usize;
                 }
@@ -386,8 +385,7 @@ impl<'a> Assignment<'a> {
         if roots.len() < LEAST_ROOTS {
             return Ok(());
         }
-        let search = &mut self.search;
-        search.begin();
+        self.search.begin();
         // Where the shortest path to each row begins, and the first column without a row that each of them reaches.
         let mut root_of_row = vec![NONE; n];
         let mut end_of_root = vec![NONE; n];
@@ -399,15 +397,15 @@ impl<'a> Assignment<'a> {
                 root_of_row[root as usize] = root;
                 root
             } else {
-                let Some((dist, col)) = search.nearest(now) else {
+                let Some((dist, col)) = self.search.nearest(now) else {
                     break;
                 };
-                if search.settled.len() % STRIDE == STRIDE - 1 {
+                if self.search.settled.len() % STRIDE == STRIDE - 1 {
                     cancel.check()?;
                 }
                 now = dist;
-                search.settled.push(col);
-                let root = root_of_row[search.from_row[col as usize] as usize];
+                self.search.settled.push(col);
+                let root = root_of_row[self.search.from_row[col as usize] as usize];
                 let row = self.row_of_col[col as usize];
                 if row == NONE {
                     let end = &mut end_of_root[root as usize];
@@ -420,13 +418,13 @@ impl<'a> Assignment<'a> {
                 root_of_row[row as usize] = root;
                 row
             };
-            search.looked_at += a.range(row as usize).len();
+            self.search.looked_at += a.range(row as usize).len();
             for p in a.range(row as usize) {
                 let col = a.idx()[p] as usize;
-                let reduced = ((self.cost[p] - self.v[col]) - self.u[row as usize]).max(0.0);
+                let reduced = self.reduced_cost(row as usize, p).max(0.0);
                 let dist = now + reduced;
-                if dist < f64::INFINITY && !search.knows(col, dist) {
-                    search.enter((row, p, col as u32), dist, now);
+                if dist < f64::INFINITY && !self.search.knows(col, dist) {
+                    self.search.enter((row, p, col as u32), dist, now);
                 }
             }
         }

@@ -6,8 +6,9 @@
 //!    eliminate it from one end to the other. The rounds end when few variables have so few neighbours left, which of circuits
 //!    and power systems are 1 % to 5 % of the graph, or when they begin to add edges, as they soon do in a mesh.
 //! 2. **Dissection.** Variables that are joined to each other and to the same others are merged, and what
-//!    is left is divided by multilevel vertex separators ([`separator`]), down to parts of 200 vertices
-//!    (of 25 where separators are short), with the parts on different threads.
+//!    is left is divided by multilevel vertex separators ([`separator`]), or by a level of a breadth-first search where that is
+//!    lighter ([`levels`]), down to parts of 200 vertices (of 25 where separators are short), with the parts on different
+//!    threads.
 //! 3. **Elimination.** Parts of a hundredth or so of the graph are *domains*: each is eliminated on a quotient graph of its
 //!    own (see [`minimum_degree`](crate::minimum_degree)), on different threads, and then the separators between domains
 //!    on what these leave ([`domains`]). Variables in no separator come first, in rounds, of any degree: a round takes
@@ -26,7 +27,10 @@
 //! vertices for step 2. The result does not depend on the number of threads.
 
 mod domains;
+#[cfg(test)]
+mod examples;
 mod graph;
+mod levels;
 mod nested;
 mod reduction;
 mod rounds;

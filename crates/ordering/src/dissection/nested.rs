@@ -3,9 +3,12 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::graph::{NONE, WeightedGraph};
-use super::separator::{Division, Random, SEPARATOR, Side, divided};
+use super::levels;
+use super::separator::{Division, Random, SEPARATOR, Side, divided, refined};
+
 use luge_sparse::{CancelFlag, Cancelled};
 use rayon::Scope;
+use smallvec::{SmallVec, smallvec};
 
 /// Graphs of at most so many vertices are divided by short separators alone.
 const SMALLEST: usize = 200;
@@ -20,9 +23,16 @@ pub(super) const SMALLEST_NARROW: usize = 25;
 /// Graphs of more vertices than this are divided on other threads.
 const SMALLEST_PARALLEL: usize = 400;
 
-/// Separators within fewer others than this are the better ones of two: all of the tree is below them, and threads have
-/// nothing else to do.
+/// Separators within fewer others than this are looked for once more by the multilevel method, and all at a time: all of the tree is below
+/// them, and threads have nothing else to do.
 const COMPARED_DEPTH: u8 = 4;
+
+/// A level of a search is refined where it is at most so many times as heavy as a multilevel separator.
+const NEAR: f64 = 1.2;
+
+/// Where a level is so many times as heavy, parts are not searched for levels. With 1.2 in place of it factorizations of 43 matrices of
+/// a corpus take 1.3 % more operations, without it 0.3 % fewer, and orders 7 % longer.
+const FAR: f64 = 2.0;
 
 /// Separators within so many others are not divided further.
 const DEEPEST: u8 = 100;
@@ -62,6 +72,7 @@ pub(super) fn places(
         vertices: &mut divided,
         depth: 0,
         may_be_narrow: true,
+        levels: Levels::Near,
     };
     if parallel {
         rayon::scope(|scope| how.divide(graph, whole, Some(scope)));
@@ -115,16 +126,40 @@ struct Part<'a> {
     depth: u8,
     /// Whether the graph may be narrow: the separator beside it, if there is one, is short.
     may_be_narrow: bool,
+    /// How levels of a search did where the part was divided from others.
+    levels: Levels,
 }
 
-/// A graph and what is made of it by two attempts.
+/// How a level of a search did as a separator.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Levels {
+    /// Much worse than a multilevel separator. Those of parts are not looked for.
+    Far,
+    Near,
+    Best,
+}
+
+/// How a graph may be divided.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Method {
+    Multilevel { seed: u64 },
+    Levels,
+}
+
+/// None if the graph cannot be divided that way.
+type Attempt = Result<Option<Division>, Cancelled>;
+
+/// A graph that several attempts are made to divide, side by side.
 struct Compared<'a> {
     graph: Arc<WeightedGraph>,
-    /// The part, and the outcome of the attempt that ends first.
-    pending: Mutex<Option<(Part<'a>, Option<Attempt>)>>,
+    pending: Mutex<Pending<'a>>,
 }
 
-type Attempt = Result<Division, Cancelled>;
+struct Pending<'a> {
+    part: Option<Part<'a>>,
+    /// What the attempts by each method came to; none of those that are not done.
+    attempts: Vec<(Method, Option<Attempt>)>,
+}
 
 /// A graph and the sides of its vertices, from which the graphs of both parts are made.
 struct Sides {
@@ -183,49 +218,57 @@ impl<'a> How<'a> {
         }
         let scope = scope.filter(|_| n > SMALLEST_PARALLEL);
         let graph = Arc::new(graph);
-        if depth >= COMPARED_DEPTH {
-            let division = self.attempt(&graph, depth, n as u64, scope);
-            self.divide_by(division, graph, part, scope);
-            return;
+        let seed = n as u64;
+        let is_compared = depth < COMPARED_DEPTH;
+        let mut methods: SmallVec<[Method; 3]> = smallvec![Method::Multilevel { seed }];
+        if part.levels != Levels::Far {
+            methods.push(Method::Levels);
         }
-        let Some(scope) = scope else {
-            let attempt = |seed| self.attempt(&graph, depth, seed, None);
-            let division = lighter(attempt(n as u64), attempt(!(n as u64)));
-            self.divide_by(division, graph, part, None);
+        if is_compared && part.levels != Levels::Best {
+            methods.push(Method::Multilevel { seed: !seed });
+        }
+        let Some(scope) = scope.filter(|_| is_compared) else {
+            let made = |&method| (method, self.attempt(&graph, depth, method, scope));
+            let division = best(&graph, methods.iter().map(made));
+            self.divide_by(division, graph, part, scope);
             return;
         };
         let compared = Arc::new(Compared {
             graph,
-            pending: Mutex::new(Some((part, None))),
+            pending: Mutex::new(Pending {
+                part: Some(part),
+                attempts: methods.iter().map(|&method| (method, None)).collect(),
+            }),
         });
-        let also = Arc::clone(&compared);
-        scope.spawn(move |scope| self.compare(also, depth, true, scope));
-        self.compare(compared, depth, false, scope);
+        for number in 1..methods.len() {
+            let compared = Arc::clone(&compared);
+            scope.spawn(move |scope| self.compare(compared, depth, number, scope));
+        }
+        self.compare(compared, depth, 0, scope);
     }
 
-    /// Makes one of two attempts; that which ends last goes on with the better one.
-    fn compare(self, compared: Arc<Compared<'a>>, depth: u8, is_second: bool, scope: &Scope<'a>) {
-        let n = compared.graph.len() as u64;
-        let seed = if is_second { !n } else { n };
-        let own = self.attempt(&compared.graph, depth, seed, Some(scope));
-        let (part, other) = {
+    /// Makes one of several attempts; that which ends last goes on with the best one.
+    fn compare(self, compared: Arc<Compared<'a>>, depth: u8, number: usize, scope: &Scope<'a>) {
+        let (method, _) = locked(&compared.pending).attempts[number];
+        let own = self.attempt(&compared.graph, depth, method, Some(scope));
+        let (part, attempts) = {
             let mut pending = locked(&compared.pending);
-            match pending.take() {
-                Some((part, Some(other))) => (part, other),
-                Some((part, None)) => {
-                    *pending = Some((part, Some(own)));
-                    return;
-                }
-                None => unreachable!("there are two attempts"),
+            pending.attempts[number].1 = Some(own);
+            if pending
+                .attempts
+                .iter()
+                .any(|(_, attempt)| attempt.is_none())
+            {
+                return;
             }
-        };
-        let division = if is_second {
-            lighter(other, own)
-        } else {
-            lighter(own, other)
+            let part = pending.part.take().expect("one attempt is the last");
+            (part, std::mem::take(&mut pending.attempts))
         };
         let graph = Arc::clone(&compared.graph);
         drop(compared);
+        let attempts = attempts.into_iter();
+        let made = attempts.filter_map(|(method, attempt)| Some((method, attempt?)));
+        let division = best(&graph, made);
         self.divide_by(division, graph, part, Some(scope));
     }
 
@@ -234,19 +277,25 @@ impl<'a> How<'a> {
         self,
         graph: &WeightedGraph,
         depth: u8,
-        seed: u64,
+        method: Method,
         scope: Option<&Scope<'a>>,
     ) -> Attempt {
-        // Deeper down there are as many divisions at a time as threads.
-        let parallel = scope.is_some() && 2 << depth.min(30) < rayon::current_num_threads();
-        divided(graph, &mut Random::new(seed), parallel, self.cancel)
+        match method {
+            Method::Multilevel { seed } => {
+                // Deeper down there are as many divisions at a time as threads.
+                let parallel = scope.is_some() && 2 << depth.min(30) < rayon::current_num_threads();
+                let random = &mut Random::new(seed);
+                divided(graph, random, parallel, self.cancel).map(Some)
+            }
+            Method::Levels => levels::divided(graph, self.cancel),
+        }
     }
 
     /// Puts the vertices of the first part first, those of the second next, and those of the separator last, and divides the parts
     /// further; if that is not worth it, the part is a domain.
     fn divide_by(
         self,
-        division: Attempt,
+        division: Result<(Division, Levels), Cancelled>,
         graph: Arc<WeightedGraph>,
         part: Part<'a>,
         scope: Option<&Scope<'a>>,
@@ -254,7 +303,7 @@ impl<'a> How<'a> {
         let Part {
             vertices, depth, ..
         } = part;
-        let Ok(Division { side, .. }) = division else {
+        let Ok((Division { side, .. }, levels)) = division else {
             make_domain(vertices);
             return;
         };
@@ -292,6 +341,7 @@ impl<'a> How<'a> {
             vertices,
             depth: depth + 1,
             may_be_narrow: is_narrow,
+            levels,
         });
         let sides = Arc::new(Sides {
             graph,
@@ -328,9 +378,42 @@ impl<'a> How<'a> {
     }
 }
 
-/// The better one of two divisions.
-fn lighter(first: Attempt, second: Attempt) -> Attempt {
-    Ok(Division::lighter(first?, second?))
+/// The best one of some divisions of a graph, the first of them by the multilevel method, and how levels did.
+fn best(
+    graph: &WeightedGraph,
+    attempts: impl Iterator<Item = (Method, Attempt)>,
+) -> Result<(Division, Levels), Cancelled> {
+    let mut best: Option<Division> = None;
+    let mut levels = Levels::Far;
+    for (method, attempt) in attempts {
+        let Some(mut division) = attempt? else {
+            levels = Levels::Near;
+            continue;
+        };
+        let Some(than) = &best else {
+            best = Some(division);
+            continue;
+        };
+        if method == Method::Levels {
+            let heaviness = division.heaviness(than);
+            if heaviness <= FAR {
+                levels = Levels::Near;
+            }
+            if heaviness > NEAR {
+                continue;
+            }
+            division = refined(graph, division);
+        }
+        if division.is_better(than) {
+            best = Some(division);
+            levels = match method {
+                Method::Levels => Levels::Best,
+                Method::Multilevel { .. } => levels.min(Levels::Near),
+            };
+        }
+    }
+    let best = best.expect("the multilevel method divides any graph");
+    Ok((best, levels))
 }
 
 /// For moments, but for that in which the graph of a second part is made.
@@ -345,5 +428,26 @@ fn make_domain(vertices: &mut [Divided]) {
             vertex.in_domain = true;
         }
         vertices[0].starts_domain = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::examples::cube;
+    use super::*;
+
+    #[test]
+    fn cubes_are_divided_by_levels() {
+        let k = 24;
+        let within = |depth: u8, parallel: bool| {
+            let (places, _) = places(cube(k), 100, parallel, &CancelFlag::new());
+            places.iter().filter(|place| place.depth == depth).count() as u32
+        };
+        for parallel in [false, true] {
+            // Of a plane k², of the middle level between two corners three quarters of that.
+            assert!(4 * within(0, parallel) <= 3 * k * k);
+            // Each half of it has half a level.
+            assert!(within(1, parallel) < k * k);
+        }
     }
 }

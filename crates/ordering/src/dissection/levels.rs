@@ -24,13 +24,23 @@ struct Levels {
 impl Levels {
     /// Of all vertices that are connected with the first one. `seen` is false for all vertices, before and, if they all are connected,
     /// afterwards.
-    fn new(graph: &WeightedGraph, first: u32, seen: &mut [bool]) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// [`Cancelled`].
+    fn new(
+        graph: &WeightedGraph,
+        first: u32,
+        seen: &mut [bool],
+        cancel: &CancelFlag,
+    ) -> Result<Self, Cancelled> {
         let mut order = Vec::with_capacity(graph.len());
         let mut ends = Vec::new();
         order.push(first);
         seen[first as usize] = true;
         let mut start = 0;
         while start < order.len() {
+            cancel.check()?;
             let end = order.len();
             ends.push(end);
             for k in start..end {
@@ -45,7 +55,7 @@ impl Levels {
         if order.len() == seen.len() {
             seen.fill(false);
         }
-        Self { order, ends }
+        Ok(Self { order, ends })
     }
 
     /// The vertices of each level.
@@ -116,8 +126,7 @@ pub(super) fn divided(
         return Ok(None);
     };
     for _ in 0..SEARCHES {
-        cancel.check()?;
-        let levels = Levels::new(graph, first, &mut seen);
+        let levels = Levels::new(graph, first, &mut seen, cancel)?;
         if levels.order.len() < graph.len() {
             return Ok(None);
         }

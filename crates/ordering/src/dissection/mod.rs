@@ -85,10 +85,10 @@ pub(crate) fn reduced_nested_dissection(
 
 /// Bytes that dividing a graph of so many vertices and list entries takes at most beyond [`PEAK_BYTES`](crate::PEAK_BYTES), of
 /// which more than half is free by then. Where vertices have many neighbours, a coarser graph has half the vertices of the one
-/// before and three quarters of its entries; two attempts are made at once if `parallel`. Measured on what reduction leaves of
-/// grids, circuits, KKT systems and random graphs.
+/// before and three quarters of its entries; three attempts are made at once if `parallel`, one of which, a search for levels, takes
+/// ten bytes a vertex. Measured on what reduction leaves of grids, circuits, KKT systems and random graphs.
 fn division_bytes(vertices: usize, entries: usize, parallel: bool) -> u64 {
-    let (of_vertex, of_entry) = if parallel { (54, 32) } else { (28, 16) };
+    let (of_vertex, of_entry) = if parallel { (64, 32) } else { (28, 16) };
     (of_vertex * vertices + of_entry * entries) as u64
 }
 

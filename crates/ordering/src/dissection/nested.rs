@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::graph::{NONE, WeightedGraph};
 use super::levels;
 use super::separator::{Division, Random, SEPARATOR, Side, divided, refined};
-
 use luge_sparse::{CancelFlag, Cancelled};
 use rayon::Scope;
 use smallvec::{SmallVec, smallvec};
@@ -247,7 +246,7 @@ impl<'a> How<'a> {
         self.compare(compared, depth, 0, scope);
     }
 
-    /// Makes one of several attempts; that which ends last goes on with the best one.
+    /// Makes one of the attempts; that which ends last goes on with the best one.
     fn compare(self, compared: Arc<Compared<'a>>, depth: u8, number: usize, scope: &Scope<'a>) {
         let (method, _) = locked(&compared.pending).attempts[number];
         let own = self.attempt(&compared.graph, depth, method, Some(scope));

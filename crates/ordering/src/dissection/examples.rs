@@ -24,12 +24,17 @@ pub(super) fn graph(n: u32, edges: impl Iterator<Item = (u32, u32)>) -> Weighted
 
 /// Of k³ vertices of weight one, each with those next to it along the axes.
 pub(super) fn cube(k: u32) -> WeightedGraph {
+    cubes(1, k)
+}
+
+/// Several of them, which nothing joins.
+pub(super) fn cubes(count: u32, k: u32) -> WeightedGraph {
     let steps = [1, k, k * k];
-    let edges = (0..k * k * k).flat_map(move |v| {
+    let edges = (0..count * k * k * k).flat_map(move |v| {
         let along = steps.into_iter().filter(move |step| v / step % k + 1 < k);
         along.map(move |step| (v, v + step))
     });
-    let mut cube = graph(k * k * k, edges);
-    cube.weight.fill(1);
-    cube
+    let mut cubes = graph(count * k * k * k, edges);
+    cubes.weight.fill(1);
+    cubes
 }

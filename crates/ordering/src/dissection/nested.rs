@@ -432,7 +432,7 @@ fn make_domain(vertices: &mut [Divided]) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::examples::cube;
+    use super::super::examples::{cube, cubes};
     use super::*;
 
     #[test]
@@ -448,5 +448,15 @@ mod tests {
             // Each half of it has half a level.
             assert!(within(1, parallel) < k * k);
         }
+    }
+
+    #[test]
+    fn pieces_of_a_graph_are_divided_by_levels() {
+        // Two pieces have no levels together.
+        let k = 24;
+        let (places, _) = places(cubes(2, k), 100, false, &CancelFlag::new());
+        let within = |depth: u8| places.iter().filter(|place| place.depth == depth).count() as u32;
+        assert_eq!(within(0), 0);
+        assert!(4 * within(1) <= 2 * 3 * k * k, "{}", within(1));
     }
 }

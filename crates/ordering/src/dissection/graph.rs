@@ -381,22 +381,9 @@ mod tests {
     use super::*;
 
     /// A graph of weights 1.
-    fn graph(n: usize, edges: &[(u32, u32)]) -> WeightedGraph {
-        let mut lists = vec![Vec::new(); n];
-        for &(v, w) in edges {
-            lists[v as usize].push(w);
-            lists[w as usize].push(v);
-        }
-        let mut graph = WeightedGraph {
-            ptr: vec![0],
-            weight: vec![1; n],
-            edge_weight: vec![1; 2 * edges.len()],
-            ..WeightedGraph::default()
-        };
-        for list in lists {
-            graph.idx.extend(list);
-            graph.ptr.push(graph.idx.len());
-        }
+    fn graph(n: u32, edges: &[(u32, u32)]) -> WeightedGraph {
+        let mut graph = super::super::examples::graph(n, edges.iter().copied());
+        graph.weight.fill(1);
         graph
     }
 

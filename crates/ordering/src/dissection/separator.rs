@@ -392,7 +392,7 @@ impl Refiner {
 
 #[cfg(test)]
 mod tests {
-    use super::super::examples::graph;
+    use super::super::examples::{cube, graph};
     use super::*;
     use luge_testkit::strategies::patterns;
     use proptest::prelude::*;
@@ -528,6 +528,52 @@ mod tests {
         assert!(badness(large) > badness([100_000, 60_000, 88]));
         // Without a separator the more even parts are better.
         assert!(badness([500, 500, 0]) < badness([501, 499, 0]));
+    }
+
+    #[test]
+    fn a_part_that_is_too_heavy_outweighs_any_separator() {
+        let division = |weight| Division {
+            side: Vec::new(),
+            weight,
+            separator: Vec::new(),
+        };
+        let even = division([500, 500, 100]);
+        assert_eq!(division([600, 400, 150]).heaviness(&even), 1.5);
+        assert_eq!(division([700, 300, 1]).heaviness(&even), f64::INFINITY);
+        assert_eq!(
+            division([700, 300, 50]).heaviness(&division([800, 200, 100])),
+            0.5
+        );
+    }
+
+    #[test]
+    fn tilted_planes_are_tilted_further() {
+        // A plane x + (y + z) / 3 through a cube is as heavy as one along the axes, and so are those with up to half of y + z.
+        let k = 30;
+        let cube = cube(k);
+        let height = |v: u32| 3 * (v % k) + v / k % k + v / k / k;
+        let middle = 5 * (k - 1) / 2;
+        let mut division = Division {
+            side: Vec::new(),
+            weight: [0; 3],
+            separator: Vec::new(),
+        };
+        for v in 0..cube.len() as u32 {
+            let side = match height(v) {
+                h if h < middle => 0,
+                h if h < middle + 3 => SEPARATOR,
+                _ => 1,
+            };
+            division.side.push(side);
+            division.weight[side as usize] += 1;
+            if side == SEPARATOR {
+                division.separator.push(v);
+            }
+        }
+        let square = u64::from(k * k);
+        assert_eq!(division.weight[SEPARATOR as usize], square);
+        let [_, _, separator] = checked(&cube, &refined(&cube, division).side);
+        assert!(4 * separator <= 3 * square, "{separator}");
     }
 
     #[test]
